@@ -1,0 +1,52 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: env
+env: ## Make .venv from the hashed requirement files (every target below does this by itself)
+	@$(PYTHON) hack/environment.py
+
+.PHONY: demo
+demo: env ## Bring up a federation and tell its story; it stays up to play with
+	@$(BIN)/python hack/demo.py
+
+.PHONY: demo-down
+demo-down: env ## End the demo's federation
+	@hack/federation down --dir .demo
+
+.PHONY: test
+test: env lint ## Everything that must hold, the real federation included
+	@$(BIN)/pytest
+
+.PHONY: unit
+unit: env ## The fast tests alone, without a federation
+	@$(BIN)/pytest -m "not federation"
+
+.PHONY: lint
+lint: env ## Formatting, lints, types, and the import rings
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: fix
+fix: env ## Mend what ruff can mend
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: bench
+bench: env ## Measure, as ratios against the peers in one run
+	@PYTHONPATH=hack $(BIN)/python -m bench
+
+.PHONY: lock
+lock: env ## Resolve the requirement files anew (needs PyPI)
+	@$(BIN)/python hack/lock.py
+
+.PHONY: clean
+clean: ## Remove .venv and what tools left in the checkout (what was built for federations stays in the user's cache)
+	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

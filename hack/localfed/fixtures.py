@@ -1,0 +1,51 @@
+"""The federation as pytest fixtures: one for the whole run, a fresh namespace for each test.
+
+The run holds the federation's guard, so a test run that is killed leaves nothing behind either.
+"""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from localfed.console import say
+from localfed.directory import Shape
+from localfed.federation import Federation
+from localfed.guard import Guard
+
+SHAPE = Shape(members=2, nodes=2)
+
+
+@pytest.fixture(scope="session")
+def guard() -> Iterator[Guard]:
+    """The owner of every process that the run starts."""
+    with Guard() as guard:
+        yield guard
+
+
+@pytest.fixture(scope="session")
+def federation(
+    guard: Guard, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Federation]:
+    """A real federation with two members that run pods, for the whole run."""
+    folder = tmp_path_factory.mktemp("federation")
+    federation = Federation(folder / "fed")
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # a build may take minutes: let it be seen
+        federation.up(SHAPE, guard)
+    yield federation
+    if request.session.testsfailed:
+        shutil.copytree(federation.directory.logs, folder / "logs")
+        say(f"\nthe federation's logs are kept in {folder / 'logs'}")
+    federation.down()
+
+
+@pytest.fixture
+def namespace(federation: Federation) -> Iterator[str]:
+    """A namespace on the federation that no other test has seen; Karmada makes it in the members."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    federation.kubectl("create", "namespace", name)
+    yield name
+    # Not waited for: nothing of it matters to the next test.
+    federation.kubectl("delete", "namespace", name, "--wait=false")

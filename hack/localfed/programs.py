@@ -1,0 +1,162 @@
+"""The programs of a federation: which there are, and where they come from.
+
+They are built from the registries with the versions pinned in `hack/modules`, each set when first needed, into the
+user's cache; or taken from the folder that FEDERATION_BIN_DIR names, after a look at their versions.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from localfed import builder, cache
+from localfed.errors import FederationError
+from localfed.guard import Guard
+
+MODULES = Path(__file__).resolve().parent.parent / "modules"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSet:
+    """Programs that are built together, from one pinned module."""
+
+    name: str
+    folder: str  # under hack/modules
+    origin: str  # the module whose version names the set
+    packages: dict[str, tuple[str, ...]]  # package to build -> the program names it goes by
+    space_gib: float  # what a build from nothing takes, with all caches
+    version_variable: str | None = None
+    version_arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    manifests: dict[str, str] = field(default_factory=dict)  # name beside the programs -> path inside the origin
+
+    @property
+    def module(self) -> Path:
+        """The folder with go.mod and go.sum."""
+        return MODULES / self.folder
+
+    @property
+    def version(self) -> str:
+        """The pinned version, as go.mod has it: `v1.36.4`."""
+        match = re.search(rf"^\s*(?:require )?{re.escape(self.origin)} (v\S+)", self._go_mod(), re.MULTILINE)
+        if not match:
+            raise FederationError(f"{self.module / 'go.mod'} does not require {self.origin}")
+        return match[1]
+
+    @property
+    def oldest_go(self) -> tuple[int, int]:
+        """The oldest Go that can build it."""
+        match = re.search(r"^go (\d+)\.(\d+)", self._go_mod(), re.MULTILINE)
+        if not match:
+            raise FederationError(f"{self.module / 'go.mod'} has no go line")
+        return int(match[1]), int(match[2])
+
+    @property
+    def programs(self) -> list[str]:
+        """The names the programs go by."""
+        return [name for names in self.packages.values() for name in names]
+
+    @property
+    def key(self) -> str:
+        """The cache folder's name: another version or another source is another folder."""
+        digest = hashlib.sha256(repr(self).encode())
+        for path in sorted(self.module.iterdir()):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        return f"{self.name}-{self.version}-{digest.hexdigest()[:12]}"
+
+    def _go_mod(self) -> str:
+        return (self.module / "go.mod").read_text()
+
+
+KUBERNETES = ProgramSet(
+    name="kubernetes",
+    folder="kubernetes",
+    origin="k8s.io/kubernetes",
+    packages={".": ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")},
+    space_gib=6,
+    version_variable="k8s.io/component-base/version.gitVersion",
+    version_arguments={
+        "kube-apiserver": ("--version",),
+        "kube-controller-manager": ("--version",),
+        "kube-scheduler": ("--version",),
+        "kubectl": ("version", "--client"),
+    },
+)
+
+KWOK = ProgramSet(
+    name="kwok",
+    folder="kubernetes",  # the same Kubernetes libraries, already compiled
+    origin="sigs.k8s.io/kwok",
+    packages={"sigs.k8s.io/kwok/cmd/kwok": ("kwok",)},
+    space_gib=1,
+    version_arguments={"kwok": ("--version",)},
+    # How its nodes and pods behave: ready at once, leases renewed, Jobs' pods complete.
+    manifests={
+        f"kwok-{path.rpartition('/')[2]}": f"kustomize/stage/{path}"
+        for path in (
+            "node/fast/node-initialize.yaml",
+            "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+            "pod/fast/pod-complete.yaml",
+            "pod/fast/pod-delete.yaml",
+            "pod/fast/pod-ready.yaml",
+        )
+    },
+)
+
+KARMADA = ProgramSet(
+    name="karmada",
+    folder="karmada",
+    origin="github.com/karmada-io/karmada",
+    packages={
+        "github.com/karmada-io/karmada/cmd/controller-manager": ("karmada-controller-manager",),
+        "github.com/karmada-io/karmada/cmd/scheduler": ("karmada-scheduler",),
+        "github.com/karmada-io/karmada/cmd/webhook": ("karmada-webhook",),
+    },
+    space_gib=4,
+    version_variable="github.com/karmada-io/karmada/pkg/version.gitVersion",
+    version_arguments={
+        "karmada-controller-manager": ("version",),
+        "karmada-scheduler": ("version",),
+        "karmada-webhook": ("version",),
+    },
+    manifests={
+        "karmada-crds": "charts/karmada/_crds/bases",
+        "karmada-webhook-configuration.yaml": "artifacts/deploy/webhook-configuration.yaml",
+    },
+)
+
+
+def provide(wanted: ProgramSet, guard: Guard) -> Path:
+    """The folder with the set's programs, built first if need be."""
+    if given := os.environ.get("FEDERATION_BIN_DIR"):
+        return _given(wanted, Path(given).expanduser().resolve())
+    folder = cache.directory() / "bin" / wanted.key
+    builder.build(wanted, folder, guard)
+    return folder
+
+
+def _given(wanted: ProgramSet, folder: Path) -> Path:
+    missing = [name for name in (*wanted.programs, *wanted.manifests) if not (folder / name).exists()]
+    if missing:
+        raise FederationError(
+            f"FEDERATION_BIN_DIR={folder} lacks {', '.join(missing)}: unset it to have them built, "
+            f"or fill a folder with `hack/federation build --into {folder}`."
+        )
+    major, minor, *_ = wanted.version.removeprefix("v").split(".")
+    for name, arguments in wanted.version_arguments.items():
+        said = _said_version(folder / name, arguments)
+        if not re.search(rf"\b{major}\.{minor}\.", said.replace("v", " ")):
+            raise FederationError(
+                f"FEDERATION_BIN_DIR={folder}: {name} is not of {wanted.name} {major}.{minor}, "
+                f"it says: {said or 'nothing'}"
+            )
+    return folder
+
+
+def _said_version(program: Path, arguments: tuple[str, ...]) -> str:
+    try:
+        answer = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return " ".join((answer.stdout + answer.stderr).split())[:200]

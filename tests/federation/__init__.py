@@ -1,0 +1,1 @@
+"""The product on the real federation."""

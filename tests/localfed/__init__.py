@@ -1,0 +1,1 @@
+"""The local federation itself: what `hack/federation` promises."""

