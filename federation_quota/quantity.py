@@ -14,10 +14,9 @@ of a JSON value, which Kubernetes reads a little more loosely.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import Any, ClassVar, Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 _NANO: Final = 10**9
 
@@ -32,7 +31,7 @@ _BOUND: Final = 10**_MOST_DIGITS * _NANO
 _TOO_LARGE: Final = f"is too large for a quantity: amounts are below 1e{_MOST_DIGITS}"
 
 # What is remembered of the texts read (see `_Known`), and how much of a refused text a message repeats.
-_MOST_REMEMBERED: Final = 8192
+_MOST_REMEMBERED: Final = 4096
 _LONGEST_REMEMBERED: Final = 64
 _LONGEST_ECHO: Final = 40
 
@@ -85,15 +84,14 @@ class _Known(dict[str | int, "Quantity"]):
             return _read_integer(text)
         if len(text) > _LONGEST_REMEMBERED:
             return _read(text)
-        # Digits and perhaps a suffix are most of what is written, and are read before a regular expression had begun.
+        # Digits and perhaps a suffix are most of what is written, and are read before a regular expression has begun.
         digits = text.rstrip("numkKMGTPEi")
         unit = _UNITS.get(text[len(digits) :])
         if unit is not None and digits.isdigit() and digits.isascii():
-            factor, form = unit
-            nano = int(digits) * factor
+            nano, form = int(digits) * unit[0], unit[1]
             if form is _BINARY_SI and nano > _BINARY_CAP:
                 nano = _BINARY_CAP
-            quantity = _build(nano, form)
+            quantity = Quantity(nano, form)
         else:
             quantity = _read(text)
         if len(self) >= _MOST_REMEMBERED:
@@ -105,28 +103,38 @@ class _Known(dict[str | int, "Quantity"]):
 _KNOWN: Final = _Known()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Quantity:
-    """An exact amount, in nano units, and the format it prints in.
+    """An exact amount, in nano units, and the format it prints in. Immutable.
 
     Equality, order and hash go by the amount alone: `1Gi` and `1024Mi`, `1` and `1000m` are one amount.
     """
 
-    nano: int
-    format: Format = _DECIMAL_SI
+    # Not a frozen dataclass: setting its two fields would cost more than working out what to set them to.
+    __slots__ = ("_format", "_nano")
 
     parse: ClassVar[Callable[[str | int], "Quantity"]] = _KNOWN.__getitem__
     """The quantity that a text, or an integer number of units, stands for; QuantityError if it stands for none."""
 
-    def __post_init__(self) -> None:
-        # The one place where a float could slip in and stay.
-        if type(self.nano) is not int:
-            raise TypeError(f"nano units are an int, not {type(self.nano).__name__}")
+    def __init__(self, nano: int, form: Format = _DECIMAL_SI) -> None:
+        if type(nano) is not int:
+            raise TypeError(f"nano units are an int, not {type(nano).__name__}")
+        self._nano = nano
+        self._format = form
+
+    @property
+    def nano(self) -> int:
+        """How many nano units it is."""
+        return self._nano
+
+    @property
+    def format(self) -> Format:
+        """How it prints, as far as the amount lets it."""
+        return self._format
 
     @property
     def is_zero(self) -> bool:
         """Whether there is nothing of it."""
-        return not self.nano
+        return not self._nano
 
     def __bool__(self) -> NoReturn:
         # `if limit:` would take a limit of 0 for no limit at all, and let everything pass.
@@ -134,11 +142,11 @@ class Quantity:
 
     def whole(self) -> int:
         """The number of whole units, rounded away from zero, as Kubernetes' Value."""
-        return _divide_away_from_zero(self.nano, _NANO)
+        return _divide_away_from_zero(self._nano, _NANO)
 
     def milli(self) -> int:
         """The number of thousandths, rounded away from zero, as Kubernetes' MilliValue."""
-        return _divide_away_from_zero(self.nano, 10**6)
+        return _divide_away_from_zero(self._nano, 10**6)
 
     def to_json(self) -> str:
         """The text to store in an object: canonical, and `parse` gives exactly this amount back.
@@ -146,12 +154,12 @@ class Quantity:
         It differs from `str` for binary sums above 2**63-1 only: Kubernetes prints 8Ei for 4Ei + 4Ei, but reads 8Ei
         as one byte less and 400Ei as 8Ei, so that usage stored in that form would come back smaller than it was.
         """
-        is_beyond_cap = self.format is _BINARY_SI and abs(self.nano) > _BINARY_CAP
-        return _print_decimal(self.nano, _DECIMAL_SI) if is_beyond_cap else str(self)
+        is_beyond_cap = self._format is _BINARY_SI and abs(self._nano) > _BINARY_CAP
+        return _print_decimal(self._nano, _DECIMAL_SI) if is_beyond_cap else str(self)
 
     def __str__(self) -> str:
-        nano = self.nano
-        if self.format is _BINARY_SI:
+        nano = self._nano
+        if self._format is _BINARY_SI:
             # Small and fractional amounts have no exact binary form: Kubernetes prints them as decimals.
             if abs(nano) < 1024 * _NANO or nano % _NANO:
                 return _print_decimal(nano, _DECIMAL_SI)
@@ -159,7 +167,7 @@ class Quantity:
             # Kubernetes 1.36 divides further where it can, and loses the suffix that is not there: Ei is the last.
             step = min(((units & -units).bit_length() - 1) // 10, 6)
             return f"{units >> 10 * step}{_BINARY_SUFFIXES[step]}"
-        return _print_decimal(nano, self.format)
+        return _print_decimal(nano, self._format)
 
     def __repr__(self) -> str:
         return f"<Quantity {self}>"
@@ -167,41 +175,41 @@ class Quantity:
     def __add__(self, other: "Quantity") -> "Quantity":
         if not isinstance(other, Quantity):
             return NotImplemented
-        return _build(self.nano + other.nano, self.format if self.nano else other.format)
+        return Quantity(self._nano + other._nano, self._format if self._nano else other._format)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
         if not isinstance(other, Quantity):
             return NotImplemented
-        return _build(self.nano - other.nano, self.format if self.nano else other.format)
+        return Quantity(self._nano - other._nano, self._format if self._nano else other._format)
 
     def __neg__(self) -> "Quantity":
-        return _build(-self.nano, self.format)
+        return Quantity(-self._nano, self._format)
 
     def __mul__(self, count: int) -> "Quantity":
         if not isinstance(count, int):
             return NotImplemented
-        return _build(self.nano * count, self.format)
+        return Quantity(self._nano * count, self._format)
 
     def __rmul__(self, count: int) -> "Quantity":
         return self * count
 
     def __eq__(self, other: object) -> bool:
-        return self.nano == other.nano if isinstance(other, Quantity) else NotImplemented
+        return self._nano == other._nano if isinstance(other, Quantity) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.nano)
+        return hash(self._nano)
 
     def __lt__(self, other: "Quantity") -> bool:
-        return self.nano < other.nano if isinstance(other, Quantity) else NotImplemented
+        return self._nano < other._nano if isinstance(other, Quantity) else NotImplemented
 
     def __le__(self, other: "Quantity") -> bool:
-        return self.nano <= other.nano if isinstance(other, Quantity) else NotImplemented
+        return self._nano <= other._nano if isinstance(other, Quantity) else NotImplemented
 
     def __gt__(self, other: "Quantity") -> bool:
-        return self.nano > other.nano if isinstance(other, Quantity) else NotImplemented
+        return self._nano > other._nano if isinstance(other, Quantity) else NotImplemented
 
     def __ge__(self, other: "Quantity") -> bool:
-        return self.nano >= other.nano if isinstance(other, Quantity) else NotImplemented
+        return self._nano >= other._nano if isinstance(other, Quantity) else NotImplemented
 
 
 class _Unlimited(Quantity):
@@ -215,10 +223,10 @@ class _Unlimited(Quantity):
     __slots__ = ()
 
     def __init__(self) -> None:
-        object.__setattr__(self, "format", _DECIMAL_SI)
+        self._format = _DECIMAL_SI
 
     @property
-    def nano(self) -> int:  # type: ignore[override] # the slot it hides stays empty: there is no number to hold
+    def _nano(self) -> int:  # type: ignore[override] # the slot it hides stays empty: there is no number to hold
         raise QuantityError("unlimited is above every amount: it has no number of units")
 
     @property
@@ -294,26 +302,12 @@ def from_json(value: object) -> Quantity:
     raise QuantityError(f"{_echo(value)} is not a quantity, nor text or a number: {_LOOKS_LIKE}")
 
 
-# The constructor checks its argument and goes through object.__setattr__, as a frozen dataclass must. What this module
-# computes is an int already, and sums are what the ledger does all day: they fill the two slots directly.
-_new: Final = object.__new__
-_set_nano: Final[Any] = Quantity.__dict__["nano"].__set__
-_set_format: Final[Any] = Quantity.__dict__["format"].__set__
-
-
-def _build(nano: int, form: Format) -> Quantity:
-    quantity = _new(Quantity)
-    _set_nano(quantity, nano)
-    _set_format(quantity, form)
-    return quantity
-
-
 def _read_integer(value: object) -> Quantity:
     if not isinstance(value, int) or isinstance(value, bool):
         raise QuantityError(f"{_echo(value)} is not a quantity, nor text or an integer: {_LOOKS_LIKE}")
     if abs(value) * _NANO >= _BOUND:
         raise QuantityError(f"an integer of {value.bit_length()} bits {_TOO_LARGE}")
-    return _build(value * _NANO, _DECIMAL_SI)
+    return Quantity(value * _NANO, _DECIMAL_SI)
 
 
 def _read(text: str) -> Quantity:
@@ -349,10 +343,11 @@ def _read(text: str) -> Quantity:
     nano = -(-mantissa * factor // divisor)
     if form is _BINARY_SI:
         nano = min(nano, _BINARY_CAP)
+        # Less than one has no binary form: Kubernetes takes it for a decimal from here on.
         form = _DECIMAL_SI if 0 < nano < _NANO else form
     elif nano >= _BOUND:
         raise QuantityError(f"{_echo(text)} {_TOO_LARGE}")
-    return _build(-nano if sign == "-" else nano, form)
+    return Quantity(-nano if sign == "-" else nano, form)
 
 
 def _exponent(suffix: str) -> int | None:

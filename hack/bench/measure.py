@@ -57,7 +57,8 @@ def compare(
     `arguments` is asked for a round's arguments anew for each side, by the round's number and their count, so that
     neither finds what the other left behind in them, a string's hash for one.
     """
-    ours_times, yardstick_times = [], []
+    ours_times: list[float] = []
+    yardstick_times: list[float] = []
     for round_number in range(effort.rounds):
         sides = [(ours, ours_times), (yardstick, yardstick_times)]
         # Whatever comes first pays for a cold cache, or profits from a cool processor: they take turns at it.
