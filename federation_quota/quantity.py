@@ -56,7 +56,6 @@ class Format(Enum):
 # Looking a member up in its class is dear, and these stand on every path.
 _DECIMAL_SI: Final = Format.DECIMAL_SI
 _BINARY_SI: Final = Format.BINARY_SI
-_DECIMAL_EXPONENT: Final = Format.DECIMAL_EXPONENT
 
 _DECIMAL_SUFFIXES: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -84,14 +83,17 @@ class _Known(dict[str | int, "Quantity"]):
             return _read_integer(text)
         if len(text) > _LONGEST_REMEMBERED:
             return _read(text)
-        # Digits and perhaps a suffix are most of what is written, and are read before a regular expression has begun.
-        digits = text.rstrip("numkKMGTPEi")
-        unit = _UNITS.get(text[len(digits) :])
-        if unit is not None and digits.isdigit() and digits.isascii():
-            nano, form = int(digits) * unit[0], unit[1]
+        # Digits, perhaps a point, perhaps a suffix: what people write is read before a regular expression has begun.
+        number = text.rstrip("numkKMGTPEi")
+        unit = _UNITS.get(text[len(number) :])
+        if unit is not None and number.isdigit() and number.isascii():
+            nano, form = int(number) * unit[0], unit[1]
             if form is _BINARY_SI and nano > _BINARY_CAP:
                 nano = _BINARY_CAP
             quantity = Quantity(nano, form)
+        elif unit is not None and (digits := number.replace(".", "", 1)).isdigit() and digits.isascii():
+            places = len(digits) - number.index(".")
+            quantity = Quantity(*_fit(int(digits) * unit[0], 10**places, unit[1]))
         else:
             quantity = _read(text)
         if len(self) >= _MOST_REMEMBERED:
@@ -109,17 +111,17 @@ class Quantity:
     Equality, order and hash go by the amount alone: `1Gi` and `1024Mi`, `1` and `1000m` are one amount.
     """
 
-    # Not a frozen dataclass: setting its two fields would cost more than working out what to set them to.
+    # Not a frozen dataclass: setting the two fields of one takes as long as reading the text they come from.
     __slots__ = ("_format", "_nano")
 
     parse: ClassVar[Callable[[str | int], "Quantity"]] = _KNOWN.__getitem__
     """The quantity that a text, or an integer number of units, stands for; QuantityError if it stands for none."""
 
-    def __init__(self, nano: int, form: Format = _DECIMAL_SI) -> None:
+    def __init__(self, nano: int, format: Format = _DECIMAL_SI) -> None:  # noqa: A002 # the field's name
         if type(nano) is not int:
             raise TypeError(f"nano units are an int, not {type(nano).__name__}")
         self._nano = nano
-        self._format = form
+        self._format = format
 
     @property
     def nano(self) -> int:
@@ -154,7 +156,7 @@ class Quantity:
         It differs from `str` for binary sums above 2**63-1 only: Kubernetes prints 8Ei for 4Ei + 4Ei, but reads 8Ei
         as one byte less and 400Ei as 8Ei, so that usage stored in that form would come back smaller than it was.
         """
-        is_beyond_cap = self._format is _BINARY_SI and abs(self._nano) > _BINARY_CAP
+        is_beyond_cap = abs(self._nano) > _BINARY_CAP and self._format is _BINARY_SI
         return _print_decimal(self._nano, _DECIMAL_SI) if is_beyond_cap else str(self)
 
     def __str__(self) -> str:
@@ -326,28 +328,35 @@ def _read(text: str) -> Quantity:
         divisor = 10 ** len(fraction)
         is_zero_without_digits = suffix not in ("Pi", "Ei")
     else:
-        form = _DECIMAL_EXPONENT
+        form = Format.DECIMAL_EXPONENT
         exponent = _exponent(suffix)
         if exponent is None:
             raise QuantityError(f"{_echo(text)} is not a quantity, {_echo(suffix)} is no suffix: {_LOOKS_LIKE}")
         is_zero_without_digits = exponent >= -9
         # Powers are cut where they cannot matter any more: zero stays zero, an amount at the bound is refused below,
         # and a divisor above every mantissa leaves the smallest amount there is.
-        power = exponent + 9 - len(fraction) if mantissa else 0
+        power = exponent + 9 - len(fraction)
         factor = 10 ** min(power, _MOST_DIGITS + 9) if power > 0 else 1
         divisor = 10 ** min(-power, _LONGEST_TEXT) if power < 0 else 1
     # No digits at all are zero to Kubernetes, `+`, `.`, `m` or `Ki`, except on the slower way through its parser.
     if not digits and not is_zero_without_digits:
         raise QuantityError(f"{_echo(text)} is not a quantity, it has no digits: {_LOOKS_LIKE}")
-    # Away from zero, never down to nothing: whoever asks for something gets something.
-    nano = -(-mantissa * factor // divisor)
-    if form is _BINARY_SI:
-        nano = min(nano, _BINARY_CAP)
-        # Less than one has no binary form: Kubernetes takes it for a decimal from here on.
-        form = _DECIMAL_SI if 0 < nano < _NANO else form
-    elif nano >= _BOUND:
+    nano, form = _fit(mantissa * factor, divisor, form)
+    if nano >= _BOUND:
         raise QuantityError(f"{_echo(text)} {_TOO_LARGE}")
     return Quantity(-nano if sign == "-" else nano, form)
+
+
+def _fit(dividend: int, divisor: int, form: Format) -> tuple[int, Format]:
+    # Away from zero, never down to nothing: whoever asks for something gets something.
+    nano = -(-dividend // divisor)
+    if form is _BINARY_SI:
+        if nano > _BINARY_CAP:
+            return _BINARY_CAP, form
+        # Less than one has no binary form: Kubernetes takes it for a decimal from here on.
+        if 0 < nano < _NANO:
+            return nano, _DECIMAL_SI
+    return nano, form
 
 
 def _exponent(suffix: str) -> int | None:

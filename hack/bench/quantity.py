@@ -3,9 +3,9 @@
 - A text read before: a dictionary look-up of the same text, called the same way, as a method bound to the dictionary.
   Nothing that remembers can be faster; the bar leaves room for noise. The second row wraps that look-up in a function,
   as a cache in front of a parser would be.
-- A text never read before: the official client's `parse_quantity`, on a mix of what stands in pod specs. Integers
-  without a suffix also have a row to themselves, without a bar: there the client has nothing to work out and makes one
-  Decimal, while ours is remembered for the next time, which alone takes as long.
+- A text never read before: the official client's `parse_quantity`, on a mix of what stands in pod specs. Two rows
+  without a bar show what the mix hides: plain integers, and the signs and exponents that pods do not use. There the
+  client makes one Decimal and is done, while ours works out the format and remembers the text for the next time.
 - Printing and adding have no bar: they are here so that a change that makes them slower is seen.
 """
 
@@ -59,6 +59,7 @@ def run(effort: Effort) -> list[Comparison]:
         compare("read again", parse, "dict look-up in a function", look_up, _familiar_texts, bar=1.2, effort=effort),
         compare("read new text", parse, parses, parse_client, _new_texts, bar=1.0, effort=effort),
         compare("read new plain integer", parse, parses, parse_client, _new_integers, bar=None, effort=effort),
+        compare("read new sign or exponent", parse, parses, parse_client, _new_oddities, bar=None, effort=effort),
         compare("print", print_ours, formats, print_decimal, _indices, bar=None, effort=effort),
         compare("add", add_ours, "decimal.Decimal", add_decimal, _indices, bar=None, effort=effort),
     ]
@@ -81,6 +82,11 @@ def _new_integers(round_number: int, count: int) -> Sequence[str]:
     # Far from the numbers of the mix, which have been read by the time these are.
     first = 10**7 + round_number * count
     return [str(first + offset) for offset in range(count)]
+
+
+def _new_oddities(round_number: int, count: int) -> Sequence[str]:
+    first = 2 * 10**7 + round_number * count
+    return [f"-{first + offset}Mi" if offset % 2 else f"{first + offset}e3" for offset in range(count)]
 
 
 def _indices(_round_number: int, count: int) -> Sequence[int]:

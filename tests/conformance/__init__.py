@@ -1,0 +1,1 @@
+"""The product against the peers' own numbers (`tests/vectors`, or the folder that FEDQUOTA_VECTORS names)."""

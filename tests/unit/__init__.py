@@ -1,0 +1,1 @@
+"""What one module does, without servers, clocks or files."""

@@ -1,0 +1,7 @@
+"""How the unit tests look for counterexamples."""
+
+from hypothesis import settings
+
+# A deadline would be an assertion about time, on machines that do other things as well.
+settings.register_profile("federation-quota", deadline=None)
+settings.load_profile("federation-quota")
