@@ -57,6 +57,13 @@ def cli() -> None:
     show_default=True,
     help="Nodes per member: with nodes, members run pods.",
 )
+@click.option(
+    "--quota",
+    type=click.IntRange(0, 5),
+    default=0,
+    show_default=True,
+    help="Replicas of federation-quota itself, from this checkout; needs Karmada.",
+)
 @click.option("--node-capacity", default="cpu=8,memory=32Gi,pods=110", show_default=True, help="What each node has.")
 @click.option(
     "--flag",
@@ -65,9 +72,13 @@ def cli() -> None:
     metavar="PROCESS=FLAG",
     help="One more flag for a process, as in federation-apiserver=--v=4; may be repeated.",
 )
-def up(directory: Path, members: int, karmada: bool, nodes: int, node_capacity: str, flags: tuple[str, ...]) -> None:
+def up(
+    directory: Path, members: int, karmada: bool, nodes: int, quota: int, node_capacity: str, flags: tuple[str, ...]
+) -> None:
     """Start a federation, or start again what has died in a running one."""
-    shape = Shape(members, karmada, nodes, _pairs(node_capacity), _flags(flags))
+    if quota and not karmada:
+        raise click.BadParameter("federation-quota needs Karmada", param_hint="--quota")
+    shape = Shape(members, karmada, nodes, quota, _pairs(node_capacity), _flags(flags))
     federation = Federation(directory)
     with interruptible(), Guard() as guard:
         federation.up(shape, guard)

@@ -24,12 +24,14 @@ class Shape:
     members: int = 2
     karmada: bool = True
     nodes: int = 0  # per member; with nodes, a member also runs pods
+    quota: int = 0  # replicas of federation-quota's own deployables
     capacity: dict[str, str] = field(default_factory=lambda: {"cpu": "8", "memory": "32Gi", "pods": "110"})
     flags: dict[str, list[str]] = field(default_factory=dict)  # more arguments, by process name
 
     def __str__(self) -> str:
         nodes = f" with {self.nodes} nodes each" if self.nodes else ""
-        return f"{self.members} members{nodes}, {'with' if self.karmada else 'without'} Karmada"
+        quota = f", federation-quota with {self.quota} replicas" if self.quota else ""
+        return f"{self.members} members{nodes}, {'with' if self.karmada else 'without'} Karmada{quota}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ class Federation:
             launcher.start(plan.karmada_controllers())
             progress.update("Karmada is ready")
             karmada.wait_for_members(self.kubectl, plan.members)
+        launcher.start(plan.quota_system())
         progress.done("up")
 
     def _stop(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from localfed import controlplane, karmada, nodes, programs
+from localfed import controlplane, karmada, nodes, programs, quota
 from localfed.controlplane import FEDERATION, Cluster
 from localfed.directory import Directory, Shape, State
 from localfed.process import Spec
@@ -77,9 +77,17 @@ class Topology:
             ]
         )
 
+    def quota_system(self) -> list[Spec]:
+        """The product; none where the federation goes without."""
+        port = self._ports.get("quota-webhook", 0)
+        numbers = range(1, self._shape.quota + 1)
+        specs = [quota.controllers(self.federation, number, port) for number in numbers]
+        return self._flagged([*specs, *(quota.webhook(self.federation, number, port) for number in numbers)])
+
     def everything(self) -> list[Spec]:
         """All of it, in starting order."""
-        return [*self.storage(), *self.api_servers(), *self.controllers(), *self.karmada_controllers()]
+        kubernetes = [*self.storage(), *self.api_servers(), *self.controllers()]
+        return [*kubernetes, *self.karmada_controllers(), *self.quota_system()]
 
     def _controllers(self) -> Iterator[Spec]:
         ports = self._ports
@@ -116,6 +124,8 @@ def port_names(shape: Shape) -> list[str]:
         names += [f"{member}-{what}" for member in member_names(shape) for what in ("scheduler", "kwok")]
     if shape.karmada:
         names += ["karmada-webhook", "karmada-webhook-health", "karmada-controller-manager", "karmada-scheduler"]
+    if shape.quota:
+        names.append("quota-webhook")
     return names
 
 

@@ -1,0 +1,161 @@
+"""The controllers deployable: `federation-quota-controllers --help`."""
+
+import asyncio
+import contextlib
+import signal
+import uuid
+from dataclasses import dataclass
+
+import structlog
+
+from controllers.accounts import AccountController
+from controllers.authority import AuthorityController
+from controllers.installation import Installation
+from federation_quota import names
+from federation_quota import settings as common
+from federation_quota.accounting.observation import Observation
+from federation_quota.binding import Binding, ObjectKey
+from federation_quota.kube import codec, config
+from federation_quota.kube.client import Client
+from federation_quota.kube.elector import Elector, Leadership
+from federation_quota.kube.lease import elapsed
+from federation_quota.kube.mirrors import BindingMirror, QuotaMirror
+from federation_quota.kube.presence import take_roll
+from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
+from federation_quota.kube.reflector import Reflector
+from federation_quota.kube.roster import Roster
+from federation_quota.kube.workqueue import WorkQueue
+from federation_quota.ledger.account import Account
+
+log = structlog.get_logger()
+
+# Long enough that a busy webhook, which writes the same statuses, is not disturbed at every admission; short enough
+# that people who look after a change see it.
+COALESCE_SECONDS = 0.2
+WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What this deployable is told."""
+
+    common: common.Settings
+    webhook_url: str
+
+
+def parse(arguments: list[str] | None = None) -> Settings:
+    """The settings on the command line, or one clear line why they make no sense."""
+    parser = common.Parser("federation-quota-controllers", description="Keeps quotas true, and the system installed.")
+    parser.common()
+    parser.setting("--webhook-url", "Where the federation API server reaches the webhook: https://HOST:PORT.")
+    options = parser.parse_args(arguments)
+    if not options.webhook_url or not options.webhook_url.startswith("https://"):
+        parser.error("--webhook-url is needed, and must start with https://")
+    return Settings(common.common(options), options.webhook_url.rstrip("/"))
+
+
+class Candidate:
+    """One replica: standby with warm views, and leader when elected."""
+
+    def __init__(self, settings: Settings, federation: Client, host: Client) -> None:
+        namespace = settings.common.namespace
+        self._federation = federation
+        self._namespace = namespace
+        self._observation = Observation()
+        self._roster = Roster(elapsed)
+        self._queue: WorkQueue[ObjectKey] = WorkQueue("accounts", coalesce_seconds=COALESCE_SECONDS)
+        self._quotas = QuotaMirror(self._quota_stored, self._quota_deleted)
+        self._bindings = BindingMirror(self._observation, self._binding_changed)
+        self._installation = Installation(
+            federation, namespace=namespace, url=settings.webhook_url, system_users=settings.common.system_users
+        )
+        store = QuotaStore(
+            federation,
+            self._observation,
+            roster=self._roster,
+            presence_namespace=namespace,
+            presence_selector=names.selector(names.REPLICAS),
+        )
+        self._accounts = AccountController(self._quotas, self._observation, store)
+        self._authority = AuthorityController(
+            host,
+            namespace,
+            publish=self._installation.ensure_hooks,
+            published=self._installation.read_hooks,
+            may_publish=self._has_webhook,
+        )
+        self._elector = Elector(federation, namespace, names.LEADER_LEASE, identity=uuid.uuid4().hex)
+
+    async def run(self) -> None:
+        """Stand for election, and do the leader's work whenever elected."""
+        await self._installation.ensure_namespace()
+        await self._elector.run(self._lead)
+
+    async def _lead(self, leadership: Leadership) -> None:
+        log.info("controllers.leading", token=leadership.token)
+        await self._installation.ensure_kinds()
+        bindings = Reflector(
+            self._federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings
+        )
+        quotas = Reflector(self._federation, KARMADA_QUOTAS, decode=decode_quota, sink=self._quotas)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._authority.run())
+            tasks.create_task(bindings.run())
+            tasks.create_task(quotas.run())
+            await bindings.synced.wait()
+            await quotas.synced.wait()
+            for _ in range(WORKERS):
+                tasks.create_task(self._queue.serve(self._accounts.reconcile))
+
+    async def _has_webhook(self) -> bool:
+        await take_roll(self._federation, self._namespace, names.selector(names.REPLICAS), self._roster)
+        return bool(self._roster.live())
+
+    def _quota_stored(self, account: Account) -> None:
+        self._queue.add(ObjectKey(account.namespace, account.name))
+
+    def _quota_deleted(self, namespace: str, name: str, _version: int) -> None:
+        self._queue.add(ObjectKey(namespace, name))
+
+    def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
+        binding = after or before
+        if binding is None:
+            return
+        for key in self._quotas.accounts:
+            if key.namespace == binding.key.namespace:
+                self._queue.add(key)
+
+
+async def serve(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with contextlib.AsyncExitStack() as stack:
+        federation = await stack.enter_async_context(Client(await config.load(kubeconfig=settings.common.kubeconfig)))
+        host = federation
+        if settings.common.host_kubeconfig:
+            host = await stack.enter_async_context(
+                Client(await config.load(kubeconfig=settings.common.host_kubeconfig))
+            )
+        async with asyncio.TaskGroup() as tasks:
+            work = tasks.create_task(Candidate(settings, federation, host).run())
+            await stopping.wait()
+            log.info("controllers.stopping")
+            work.cancel()
+
+
+def main() -> None:
+    """The console script."""
+    settings = parse()
+    try:
+        asyncio.run(serve(settings))
+    except* Exception as problems:
+        for problem in problems.exceptions:
+            log.error("controllers.ended", problem=str(problem), kind=type(problem).__name__)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

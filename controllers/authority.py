@@ -1,0 +1,98 @@
+"""The system's own certificate authority: minted, published, rotated with overlap. The leader's, and nobody else's.
+
+What to do next is `federation_quota.pki.rotation`'s to say; here it is done, and looked at again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import msgspec
+import structlog
+
+from federation_quota import hooks, names
+from federation_quota.kube import error
+from federation_quota.kube.client import Client
+from federation_quota.kube.resource import Resource
+from federation_quota.pki import publishing, secret
+from federation_quota.pki.authority import create_authority
+from federation_quota.pki.rotation import Policy, Publish, RotationState, Store, next_step
+
+log = structlog.get_logger()
+
+SECRETS = Resource("", "v1", "secrets", "Secret")
+# However long nothing is due: somebody may have changed a configuration meanwhile.
+LOOK_SECONDS = 60.0
+
+
+class AuthorityController:
+    """Keeps the authority's Secret and what hooks trust in step."""
+
+    def __init__(
+        self,
+        host: Client,
+        namespace: str,
+        *,
+        publish: Callable[[bytes], Awaitable[None]],  # have every hook trust exactly that
+        published: Callable[[], Awaitable[list[dict[str, object]]]],  # the configurations as they stand
+        may_publish: Callable[[], Awaitable[bool]],  # whether there is anybody to answer a hook
+        policy: Policy = Policy(),  # noqa: B008 - frozen
+    ) -> None:
+        self._host = host
+        self._namespace = namespace
+        self._publish = publish
+        self._published = published
+        self._may_publish = may_publish
+        self._policy = policy
+
+    async def run(self) -> None:
+        """Go on for as long as this leads."""
+        while True:
+            try:
+                pause = await self._step()
+            except error.KubeError as problem:
+                log.warning("authority.failed", problem=str(problem))
+                pause = 1.0
+            await asyncio.sleep(pause)
+
+    async def _step(self) -> float:
+        """One step; how long to wait before the next."""
+        now = datetime.now(UTC)
+        state, version = await self._read()
+        configurations = await self._published()
+        trust = publishing.trust_of(configurations, hooks.expected()) if configurations else {}
+        step = next_step(state, trust.values(), now, create_authority, self._policy)
+        if isinstance(step, Store):
+            await self._write(step.state, version)
+            return 0.0
+        if isinstance(step, Publish):
+            await self._publish(step.bundle)
+            return 0.2
+        if not configurations and state is not None and await self._may_publish():
+            await self._publish(state.bundle(now))
+            return 0.2
+        until = (step.until - now).total_seconds()
+        return min(max(until, 0.2), LOOK_SECONDS if configurations else 0.5)
+
+    async def _read(self) -> tuple[RotationState | None, str | None]:
+        try:
+            body = await self._host.get(SECRETS, names.AUTHORITY_SECRET, self._namespace)
+        except error.NotFoundError:
+            return None, None
+        stored = msgspec.json.decode(body)
+        return secret.decode(stored.get("data")), stored["metadata"]["resourceVersion"]
+
+    async def _write(self, state: RotationState, version: str | None) -> None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "Opaque",
+            "metadata": {"name": names.AUTHORITY_SECRET, "namespace": self._namespace, "labels": names.PARTS},
+            "data": secret.encode(state),
+        }
+        if version is None:
+            await self._host.create(SECRETS, manifest, self._namespace)
+        else:
+            manifest["metadata"]["resourceVersion"] = version  # type: ignore[index]
+            await self._host.replace(SECRETS, names.AUTHORITY_SECRET, manifest, self._namespace)
+        log.info("authority.stored")

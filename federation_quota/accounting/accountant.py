@@ -1,0 +1,156 @@
+"""One replica's accountant: every ask, through every account that it falls under, all or nothing.
+
+The accounts that an ask falls under may change while it waits for some of them. It is answered only at a moment when
+it has been through every account known then, and is noted in the journal at that same moment: whichever account turns
+up later is brought the note.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
+from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
+from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.store import Store, UnreachableError
+from federation_quota.ledger import joining, settling
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.denial import Denial
+from federation_quota.ledger.judging import Admitted, Ask, Refused
+
+
+class Accountant:
+    """The accounts of the federation, as one replica deals with them."""
+
+    def __init__(
+        self,
+        *,
+        replica: Callable[[], str],  # its name now: one that was lost sight of comes back under another
+        observation: Observation,
+        store: Store,
+        tasks: asyncio.TaskGroup,
+        is_present: Callable[[], bool],
+        expiry_seconds: float = settling.EXPIRY_SECONDS,
+    ) -> None:
+        self._replica = replica
+        self._observation = observation
+        self._store = store
+        self._tasks = tasks
+        # Whether the others still count this replica as alive: if they may not, a new account may be active without it.
+        self._is_present = is_present
+        self._journal = joining.Journal(expiry_seconds)
+        self._expiry = settling.Expiry(expiry_seconds)
+        self._committers: dict[str, dict[str, Committer]] = {}
+
+    def learn(self, account: Account) -> None:
+        """An account as the watch saw it."""
+        here = self._committers.setdefault(account.namespace, {})
+        known = here.get(account.name)
+        if known is not None and known.account is not None:
+            known.learn(account)
+            return
+        committer = Committer(
+            account,
+            replica=self._replica,
+            observation=self._observation,
+            store=self._store,
+            journal=self._journal,
+            expiry=self._expiry,
+        )
+        here[account.name] = committer
+        self._tasks.create_task(committer.run(), name=f"account {account.namespace}/{account.name}")
+
+    def forget(self, namespace: str, name: str, version: int) -> None:
+        """The watch saw that account deleted, at that version.
+
+        An account that was recreated since, and that this replica knows and may have joined already, stays.
+        """
+        here = self._committers.get(namespace, {})
+        committer = here.get(name)
+        if committer is None or (committer.account is not None and int(committer.account.version) > version):
+            return
+        del here[name]
+        committer.learn(None)
+        self._expiry.forget(namespace, name)
+        if not here:
+            del self._committers[namespace]
+
+    def accounts(self, namespace: str) -> list[Account]:
+        """The accounts of a namespace, as this replica knows them."""
+        known = (committer.account for committer in self._committers.get(namespace, {}).values())
+        return sorted((account for account in known if account is not None), key=lambda account: account.name)
+
+    async def answer(
+        self,
+        namespace: str,
+        ask: Ask,
+        *,
+        deadline: float,
+        dry_run: bool = False,
+        may_exceed: Callable[[str], bool] = lambda _name: False,
+    ) -> Answer:
+        """Whether the ask is admitted; if so, everything that this takes has been written.
+
+        `may_exceed` tells by an account's name whether it only warns.
+        """
+        if ask.uid is not None and self._is_known(namespace, ask.binding):
+            # Karmada sends a CREATE twice in normal work; the second must cost nothing.
+            try:
+                look = await self._store.look(namespace, ask.binding)
+            except UnreachableError as problem:
+                return Later(f"whether it exists already could not be told: {problem}")
+            if look.version is not None:
+                return Exists()
+        passage = _Passage()
+        while passage.answer is None and (committer := self._next(namespace, passage)) is not None:
+            may = may_exceed(committer.name)
+            judgement = await committer.submit(ask, deadline, dry_run=dry_run, may_exceed=may)
+            passage.take(committer, judgement)
+        if passage.answer is None and not self._is_present():
+            passage.answer = Later("this replica has lost touch with the API server")
+        if passage.answer is None:
+            # The same moment as the last look at the accounts: nothing is awaited in between.
+            if not dry_run and ask.increases:
+                self._journal.note(namespace, ask.reservation, asyncio.get_running_loop().time())
+            return Allowed(tuple(passage.warnings))
+        if not dry_run:
+            for committer in passage.reserved:
+                committer.take_back(ask.id)
+        return passage.answer
+
+    def _is_known(self, namespace: str, binding: str) -> bool:
+        """Whether a binding of that name may be stored, as far as this replica knows."""
+        return self._observation.view.get(namespace, binding) is not None or any(
+            reservation.binding == binding
+            for account in self.accounts(namespace)
+            for reservation in account.reservations
+        )
+
+    def _next(self, namespace: str, passage: "_Passage") -> Committer | None:
+        """The first account, in the one order that all replicas keep, that the ask has yet to pass."""
+        for account in self.accounts(namespace):
+            if (account.name, account.uid, account.lens.shape) not in passage.passed:
+                return self._committers[namespace][account.name]
+        return None
+
+
+class _Passage:
+    """One ask's way through the accounts."""
+
+    def __init__(self) -> None:
+        self.answer: Answer | None = None
+        self.passed: set[tuple[str, str, str]] = set()  # name, uid, shape: an account that changed is asked again
+        self.reserved: list[Committer] = []
+        self.warnings: list[Denial] = []
+
+    def take(self, committer: Committer, judgement: Judgement) -> None:
+        outcome, account = judgement.outcome, judgement.account
+        if isinstance(outcome, Admitted | Overdrawn):
+            self.reserved.append(committer)
+        if isinstance(outcome, Overdrawn):
+            self.warnings.append(Denial(committer.name, outcome.exceeded))
+        if isinstance(outcome, Refused):
+            self.answer = Denied(Denial(committer.name, outcome.exceeded))
+        elif isinstance(outcome, Undecided):
+            self.answer = Later(f"quota {committer.name}: {outcome.reason}")
+        elif account is not None:
+            self.passed.add((committer.name, account.uid, account.lens.shape))

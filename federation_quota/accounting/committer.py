@@ -1,0 +1,315 @@
+"""The asks of one account: gathered while a write is under way, judged together, committed by one write.
+
+One `Committer` per account and replica. It holds the account as last read or written, which may be behind the store:
+that is harmless for what is admitted, because admitting writes under the version that was judged; before a refusal the
+account is read again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.store import ConflictError, Store, UnreachableError
+from federation_quota.ledger import joining, settling
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unproven, Verdict
+
+MOST_IN_ONE_WRITE = 256
+# How long an ask waits for reservations in its way to be proved: about as long as views lag, with room to spare.
+PATIENCE_SECONDS = 2.0
+# How long a view may be behind before somebody looks whether the store itself went back in time.
+SUSPICION_SECONDS = 5.0
+# How often an account that is not active yet is looked at again without news of it: replicas also leave silently.
+TAKE_UP_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Overdrawn:
+    """Admitted and written although it does not fit, because the ask may exceed."""
+
+    exceeded: tuple[Exceeded, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """No verdict before the ask's deadline."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """There is no such account any more."""
+
+
+Outcome = Verdict | Overdrawn | Undecided | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """An outcome, and the very account that it was given by."""
+
+    outcome: Outcome
+    account: Account | None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    ask: Ask
+    deadline: float
+    is_dry_run: bool
+    may_exceed: bool
+    judgement: asyncio.Future[Judgement] = field(repr=False)
+    reason: str = "it was not reached in time"
+    is_patient: bool = False  # it has met reservations in its way, and waits for them
+
+    def resolve(self, outcome: Outcome, account: Account | None) -> None:
+        if not self.judgement.done():
+            self.judgement.set_result(Judgement(outcome, account))
+
+
+class Committer:
+    """One account, as one replica deals with it. `run` serves it for as long as the account exists."""
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        replica: Callable[[], str],
+        observation: Observation,
+        store: Store,
+        journal: joining.Journal,
+        expiry: settling.Expiry,
+    ) -> None:
+        self.account: Account | None = account
+        self._namespace = account.namespace
+        self.name = account.name
+        self._replica = replica
+        self._observation = observation
+        self._store = store
+        self._journal = journal
+        self._expiry = expiry
+        self._queue: list[_Waiting] = []
+        self._taken_back: set[str] = set()
+        self._news = asyncio.Event()
+        self._judged_at = 0  # the observation's count of changes when asks were last judged
+        self._start_clocks(account)
+
+    def learn(self, account: Account | None) -> None:
+        """The account as a watch saw it; None: it is gone. Older news than what is held changes nothing."""
+        known = self.account
+        is_old = account is not None and known is not None and int(account.version) <= int(known.version)
+        if not is_old:
+            self.account = account
+            self._start_clocks(account)
+            self._news.set()
+
+    async def submit(self, ask: Ask, deadline: float, *, dry_run: bool = False, may_exceed: bool = False) -> Judgement:
+        """The account's verdict on an ask; an `Admitted` has been written. `may_exceed`: it is admitted in any case."""
+        waiting = _Waiting(ask, deadline, dry_run, may_exceed, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        self._news.set()
+        return await waiting.judgement
+
+    def take_back(self, identifier: str) -> None:
+        """An ask that was admitted here is refused elsewhere: its reservation is not needed."""
+        self._taken_back.add(identifier)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Serve asks, take the account up, and end what has ended: until the account is gone and nobody waits."""
+        try:
+            while self.account is not None or self._queue:
+                self._news.clear()
+                self._expire_asks()
+                try:
+                    is_idle = await self._serve()
+                except (ConflictError, UnreachableError):
+                    await self._read_again()
+                    continue
+                if is_idle:
+                    await self._wait()
+        finally:
+            for waiting in self._queue:
+                waiting.resolve(Undecided("this replica is shutting down"), None)
+
+    async def _serve(self) -> bool:
+        """One round; True where nothing more can be done without news."""
+        account = self.account
+        if account is None:
+            for waiting in self._queue:
+                waiting.resolve(Gone(), None)
+            self._queue.clear()
+            self._taken_back.clear()
+            return True
+        if not account.is_active:
+            self._tell_all("it is being taken up by all replicas")
+            return await self._take_up(account)
+        if self._observation.view.version < account.observed:
+            self._tell_all("this replica has yet to see what others have seen")
+            return await self._catch_up(account)
+        if not self._queue and not self._taken_back:
+            return True
+        return await self._commit(account)
+
+    async def _commit(self, account: Account) -> bool:
+        """Judge what waits, write what is admitted, answer what is certain."""
+        looks = await self._look(account)
+        if account is not self.account:
+            return False
+        # From here to the write nothing is awaited: judged is what is written.
+        view = self._observation.view
+        self._judged_at = self._observation.changes
+        settled = settling.settle(account, view, looks)
+        kept = [one for one in settled.reservations if one.id not in self._taken_back]
+        taken_back = {one.id for one in account.reservations} & self._taken_back
+        books = Books(settled.with_reservations(kept), view)
+        batch, self._queue = self._queue[:MOST_IN_ONE_WRITE], self._queue[MOST_IN_ONE_WRITE:]
+        decided: list[tuple[_Waiting, Outcome]] = []
+        undecided: list[_Waiting] = []
+        for waiting in batch:
+            outcome = self._judge(books, waiting)
+            if outcome is None:
+                undecided.append(waiting)
+            else:
+                decided.append((waiting, outcome))
+        must_write = bool(taken_back) or any(_is_written(waiting, outcome) for waiting, outcome in decided)
+        try:
+            if must_write:
+                written = await self._store.write(books.account)
+                self._keep(written)
+                self._taken_back -= taken_back
+            elif any(isinstance(outcome, Refused) for _, outcome in decided):
+                # Nobody is refused on what a cache says of the account.
+                fresh = await self._store.read(self._namespace, self.name)
+                if fresh is None or fresh.version != account.version:
+                    self.account = fresh
+                    self._queue[:0] = batch
+                    return False
+            else:
+                self._taken_back &= {one.id for one in account.reservations}
+        except (ConflictError, UnreachableError):
+            self._queue[:0] = batch
+            raise
+        for waiting, outcome in decided:
+            waiting.resolve(outcome, account)
+        self._queue[:0] = undecided
+        return len(self._queue) == len(undecided)
+
+    def _judge(self, books: Books, waiting: _Waiting) -> Outcome | None:
+        """The outcome for one ask beside all before it; None where only time can tell."""
+        verdict = books.judge(waiting.ask)
+        if isinstance(verdict, Unproven):
+            waiting.reason = "only reservations stand in the way, and may yet go"
+            if not waiting.may_exceed:
+                if not waiting.is_patient:
+                    waiting.is_patient = True
+                    patience = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+                    waiting.deadline = min(waiting.deadline, patience)
+                return None
+        if isinstance(verdict, Refused | Unproven) and waiting.may_exceed:
+            outcome: Outcome = Overdrawn(verdict.exceeded)
+        else:
+            outcome = verdict
+        if _is_written(waiting, outcome):
+            if books.account.is_full:
+                waiting.reason = "it has more admissions under way than it can note"
+                return None
+            books.admit(waiting.ask.reservation)
+        return outcome
+
+    async def _take_up(self, account: Account) -> bool:
+        """Join an account that is new, and activate it once everybody has; True where others have to go first."""
+        now = asyncio.get_running_loop().time()
+        if not joining.has_joined(account, self._replica()):
+            # Nothing is awaited between the journal and the write's start, and since the account is known here every
+            # admission that it sees goes through this very committer: what is brought is complete.
+            recent = self._journal.recent(self._namespace, self._observation.view, now)
+            self._keep(await self._store.write(joining.join(account, self._replica(), recent)))
+            return False
+        active = joining.activate(account, await self._store.live_replicas())
+        if active.is_active and account is self.account:
+            self._keep(await self._store.write(active))
+            return False
+        return account is self.account
+
+    async def _catch_up(self, account: Account) -> bool:
+        """Wait for the view, unless what it waits for can never come: a store that was restored from the past."""
+        now = asyncio.get_running_loop().time()
+        deadline = min((*(waiting.deadline for waiting in self._queue), now + SUSPICION_SECONDS))
+        try:
+            async with asyncio.timeout_at(deadline):
+                await _first(self._observation.reached(account.observed), self._news.wait())
+        except TimeoutError:
+            waited = asyncio.get_running_loop().time() >= now + SUSPICION_SECONDS
+            if waited and account is self.account and await self._store.version() < account.observed:
+                self._keep(await self._store.write(joining.initialise(account)))
+        return False
+
+    async def _look(self, account: Account) -> dict[str, settling.LiveLook]:
+        """Live looks at the bindings of reservations that are older than any write can be."""
+        expired = self._expiry.expired(account, asyncio.get_running_loop().time())
+        return {one.id: await self._store.look(self._namespace, one.binding) for one in expired}
+
+    async def _read_again(self) -> None:
+        """After a conflict, or a write whose fate is not known: what is true is in the store."""
+        try:
+            self.account = await self._store.read(self._namespace, self.name)
+        except UnreachableError:
+            self._tell_all("the API server does not answer")
+            await asyncio.sleep(0.05)
+
+    async def _wait(self) -> None:
+        """Until there is news of the account, of its namespace's bindings, or the first ask has waited enough."""
+        account = self.account
+        deadline = min((waiting.deadline for waiting in self._queue), default=None)
+        if account is not None and not account.is_active:
+            next_look = asyncio.get_running_loop().time() + TAKE_UP_SECONDS
+            deadline = min(deadline, next_look) if deadline else next_look
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                if self._queue:
+                    await _first(self._news.wait(), self._observation.changed(self._namespace, self._judged_at))
+                else:
+                    await self._news.wait()
+
+    def _keep(self, written: Account) -> None:
+        """What a write returned, unless a watch has brought something newer meanwhile."""
+        known = self.account
+        if known is None or known.uid != written.uid or int(known.version) > int(written.version):
+            return
+        self.account = written
+        self._start_clocks(written)
+
+    def _start_clocks(self, account: Account | None) -> None:
+        """Seeing a reservation is what starts its time."""
+        if account is not None:
+            self._expiry.expired(account, asyncio.get_running_loop().time())
+
+    def _expire_asks(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for waiting in self._queue:
+            if waiting.deadline <= now:
+                waiting.resolve(Undecided(waiting.reason), self.account)
+        self._queue = [waiting for waiting in self._queue if not waiting.judgement.done()]
+
+    def _tell_all(self, reason: str) -> None:
+        for waiting in self._queue:
+            waiting.reason = reason
+
+
+def _is_written(waiting: _Waiting, outcome: Outcome) -> bool:
+    return isinstance(outcome, Admitted | Overdrawn) and not waiting.is_dry_run
+
+
+async def _first(*waits: Coroutine[None, None, object]) -> None:
+    """Return when the first of them does, and end the others."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,33 @@
+"""What the accountant needs of the world: a store that can be read past all caches, and written under a version."""
+
+from typing import Protocol
+
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.settling import LiveLook
+
+
+class ConflictError(Exception):
+    """The account is not what it was when it was read: read it again and judge again."""
+
+
+class UnreachableError(Exception):
+    """The store did not answer in time, or answered that it could not: whether a write was taken is not known."""
+
+
+class Store(Protocol):
+    """Accounts and bindings, as the API server has them now."""
+
+    async def read(self, namespace: str, name: str) -> Account | None:
+        """The account as it is stored now, or None where there is none."""
+
+    async def write(self, account: Account) -> Account:
+        """Replace what the ledger keeps in the account, if it still has `account.version`; ConflictError if not."""
+
+    async def look(self, namespace: str, binding: str) -> LiveLook:
+        """What is stored of a binding now."""
+
+    async def version(self) -> int:
+        """The version that the store has reached by now."""
+
+    async def live_replicas(self) -> list[str]:
+        """Every replica whose admissions may still be on their way, as of now."""

@@ -1,0 +1,362 @@
+"""Bytes into values: the one place where JSON from an API server is decoded.
+
+Only the fields that are used are declared, and only they are built: a page of bindings takes a small part of the time
+that parsing it whole would (`python -m bench decode`), on the event loop where everything else waits meanwhile.
+
+What cannot be decoded is a `CodecError` that names the object and the field. In a list or a watch that must not cost
+the other objects, nor may the one go missing: it comes as a `Binding` with a `fault` and no amounts (see
+`Binding.at_least`), and one without so much as a name among the page's `unreadable`. A list with any of those, and an
+account with a faulty binding, is not complete, and whoever keeps it has to say so.
+
+Never here: what the fields mean. Amounts come from `charge`, stamps from `stamp`.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from federation_quota import charge, stamp
+from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
+from federation_quota.charge import STANDARD, ComponentTerms, Target, Tariff, Terms
+from federation_quota.kube import wire
+
+Encoded = bytes | msgspec.Raw
+"""One JSON value: what came over the wire, or the part of it that an envelope held."""
+
+REVIEW_VERSION: Final = "admission.k8s.io/v1"
+
+_LONGEST_VERSION: Final = 20
+_NONE: Final[frozenset[str]] = frozenset()
+
+T = TypeVar("T")
+
+
+class CodecError(ValueError):
+    """Bytes are not what they should be; the text names the object and the field."""
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """What kind of object a review is about."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class GroupVersionResource(msgspec.Struct, frozen=True):
+    """Through which resource a reviewed request came."""
+
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who sent a reviewed request."""
+
+    username: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """What an API server asks a webhook to judge. The objects are left as they came, for the decoder of their kind."""
+
+    uid: str
+    operation: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    sub_resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    user_info: UserInfo = UserInfo()
+    dry_run: bool | None = None
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    """The object as it would be stored; `null` in a deletion."""
+    old_object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One line of a watch: ADDED, MODIFIED, DELETED with an object, BOOKMARK with a version, ERROR with a Status."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class ApiStatus(msgspec.Struct, frozen=True):
+    """An API server's refusal, or the end it put to a watch."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPage:
+    """One page of a list of bindings."""
+
+    bindings: tuple[Binding, ...]
+    version: int
+    continue_token: str
+    """Asks for the next page; empty on the last."""
+    unreadable: tuple[CodecError, ...] = ()
+    """The objects of which not even the name could be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A Work: what goes to one member cluster on behalf of one binding."""
+
+    key: ObjectKey
+    cluster: str
+    binding: ObjectKey | None
+    """None for a Work that no ResourceBinding stands behind."""
+    manifests: tuple[dict[str, Any], ...]
+    is_deleting: bool
+
+
+def decode_binding(body: Encoded, tariff: Tariff = STANDARD) -> Binding:
+    """The binding in an object's bytes, `fault` and all; CodecError where it is none."""
+    return _binding(_decode(_BINDING, body, "ResourceBinding"), tariff)
+
+
+def decode_stored_binding(body: Encoded, tariff: Tariff = STANDARD) -> Binding:
+    """The same for what is stored and must be counted: faulty instead of an error, as long as it has a name."""
+    try:
+        return decode_binding(body, tariff)
+    except CodecError as error:
+        found = _decode(_IDENTITY, body, "ResourceBinding").metadata
+        if not found.name:
+            raise
+        return Binding(
+            key=ObjectKey(intern(found.namespace), found.name),
+            uid=found.uid,
+            version=_version(found.resource_version),
+            template=TemplateRef(api_version="", kind="", namespace=found.namespace, name=""),
+            fault=str(error),
+        )
+
+
+def decode_binding_page(body: bytes, tariff: Tariff = STANDARD) -> BindingPage:
+    """A page of a list, each binding as `decode_stored_binding` gives it."""
+    unreadable: list[CodecError] = []
+    try:
+        page = _PAGE.decode(body)
+        metadata = page.metadata
+        bindings = [_binding(item, tariff) for item in page.items or ()]
+    except (*_ERRORS, CodecError):
+        # Rare, and slower: one by one, to part what is sound from what is not.
+        loose = _decode(_LOOSE_PAGE, body, "ResourceBindingList")
+        metadata = loose.metadata
+        bindings = []
+        for item in loose.items or ():
+            try:
+                bindings.append(decode_stored_binding(item, tariff))
+            except CodecError as error:
+                unreadable.append(error)
+    return BindingPage(
+        tuple(bindings), _version(metadata.resource_version), metadata.continue_ or "", tuple(unreadable)
+    )
+
+
+def decode_event(line: bytes) -> WatchEvent:
+    """The envelope of a watch's line."""
+    return _decode(_EVENT, line, "watch event")
+
+
+def decode_version(body: Encoded) -> int:
+    """The resourceVersion of any object, a bookmark's for one."""
+    return _version(_decode(_IDENTITY, body, "object").metadata.resource_version)
+
+
+def decode_status(body: Encoded) -> ApiStatus:
+    """What an API server says of a failure."""
+    return _decode(_STATUS, body, "Status")
+
+
+def decode_review(body: bytes) -> AdmissionRequest:
+    """The request of an AdmissionReview."""
+    review = _decode(_REVIEW, body, "AdmissionReview")
+    if review.kind != "AdmissionReview" or review.api_version != REVIEW_VERSION:
+        raise CodecError(
+            f"{review.kind[:80]} of {review.api_version[:80]} is not an AdmissionReview of {REVIEW_VERSION}"
+        )
+    if review.request is None:
+        raise CodecError("AdmissionReview: it has no request")
+    return review.request
+
+
+def decode_object(body: Encoded) -> dict[str, Any]:
+    """Any object, whole. Numbers with a fraction stay the text that they were written as."""
+    return _decode(_OBJECT, body, "object")
+
+
+def decode_work(body: Encoded) -> Work:
+    """A Work and its manifests, whole."""
+    work = _decode(_WORK, body, "Work")
+    metadata, source = work.metadata, work.metadata.annotations
+    return Work(
+        key=ObjectKey(metadata.namespace, metadata.name),
+        cluster=metadata.namespace.removeprefix("karmada-es-"),
+        binding=ObjectKey(source.namespace, source.name) if source and source.name else None,
+        manifests=tuple(work.spec.workload.manifests or ()),
+        is_deleting=metadata.deletion_timestamp is not None,
+    )
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: AdmissionRequest | None = None
+
+
+# Made once: a decoder works out its types when it is made.
+_BINDING: Final = msgspec.json.Decoder(wire.BindingShape)
+_IDENTITY: Final = msgspec.json.Decoder(wire.Identified)
+_PAGE: Final = msgspec.json.Decoder(wire.BindingList)
+_LOOSE_PAGE: Final = msgspec.json.Decoder(wire.LooseList)
+_JOB_STATUS: Final = msgspec.json.Decoder(wire.JobStatus)
+_EVENT: Final = msgspec.json.Decoder(WatchEvent)
+_STATUS: Final = msgspec.json.Decoder(ApiStatus)
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any], float_hook=str)
+_WORK: Final = msgspec.json.Decoder(wire.WorkShape, float_hook=str)
+
+# What decoding raises: RecursionError for brackets nested deeper than Python's stack.
+_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], body: Encoded, what: str) -> T:
+    try:
+        return decoder.decode(body)
+    except _ERRORS as error:
+        name = what
+        try:
+            found = _IDENTITY.decode(body).metadata
+            name = f"{what} {found.namespace}/{found.name}"
+        except _ERRORS:
+            pass
+        raise CodecError(f"{name}: {error}") from error
+
+
+def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
+    metadata, spec = shape.metadata, shape.spec
+    ours = stamp.decode(metadata.annotations.stamp if metadata.annotations else None)
+    is_suspended = spec.suspension is not None and spec.suspension.scheduling is True
+    is_held = is_suspended and metadata.labels is not None and metadata.labels.held == stamp.TRUE
+    terms = _terms(spec, shape.status, is_held)
+    fault = ""
+    try:
+        amounts = charge.cost(terms, ours, tariff)
+    except charge.Unchargeable as error:
+        amounts, fault = error.at_least, str(error)
+    return Binding(
+        key=ObjectKey(intern(metadata.namespace), metadata.name),
+        uid=metadata.uid,
+        version=_version(metadata.resource_version),
+        template=_template(spec.resource),
+        demand=amounts.demand,
+        assigned=amounts.assigned,
+        request=amounts.request,
+        replicas=terms.replicas,
+        components=amounts.components,
+        clusters=tuple([_share(target.cluster, target.replicas) for target in terms.targets]),
+        evicted=terms.evicted,
+        is_held=is_held,
+        is_suspended=is_suspended,
+        is_deleting=metadata.deletion_timestamp is not None,
+        is_preserved=spec.preserve_resources_on_deletion is True,
+        is_preemptible=metadata.labels is None or metadata.labels.preemptible != stamp.FALSE,
+        stamp=ours,
+        scheduled_reason=_scheduled_reason(shape.status),
+        created=metadata.creation_timestamp or "",
+        fault=fault,
+    )
+
+
+def _terms(spec: wire.BindingSpec, status: wire.BindingStatus | None, is_held: bool) -> Terms:
+    placement = spec.placement
+    scheduling = placement.replica_scheduling if placement else None
+    constraints = (placement.spread_constraints if placement else None) or ()
+    components = spec.components or ()
+    tasks = spec.graceful_eviction_tasks or ()
+    return Terms(
+        api_version=spec.resource.api_version,
+        kind=spec.resource.kind,
+        replicas=spec.replicas or 0,
+        request=_request(spec.replica_requirements),
+        components=tuple([_component(component) for component in components]),
+        targets=tuple([_target(target) for target in spec.clusters or ()]),
+        evicted=tuple([_share(task.from_cluster, task.replicas or 0) for task in tasks]),
+        is_divided=scheduling is not None and scheduling.replica_scheduling_type == "Divided",
+        minimum_clusters=max([constraint.min_groups or 1 for constraint in constraints], default=1),
+        is_required=any(snapshot.clusters for snapshot in spec.required_by or ()),
+        is_held=is_held,
+        finished=_finished(status) if spec.resource.kind == "Job" else _NONE,
+    )
+
+
+def _component(component: wire.ComponentShape) -> ComponentTerms:
+    return ComponentTerms(component.name, component.replicas, _request(component.replica_requirements))
+
+
+def _request(requirements: wire.Requirements | None) -> charge.Request:
+    request = requirements.resource_request if requirements else None
+    return tuple(request.items()) if request else ()
+
+
+def _target(target: wire.TargetCluster) -> Target:
+    components = tuple([(component.name, component.replicas) for component in target.components or ()])
+    return Target(intern(target.name), target.replicas or 0, components or None)
+
+
+@lru_cache(maxsize=8192)
+def _share(name: str, replicas: int) -> ClusterShare:
+    return ClusterShare(intern(name), replicas)
+
+
+def _template(reference: wire.Reference) -> TemplateRef:
+    return TemplateRef(
+        api_version=intern(reference.api_version),
+        kind=intern(reference.kind),
+        namespace=intern(reference.namespace or ""),
+        name=reference.name,
+        uid=reference.uid or "",
+        version=_number(reference.resource_version) or 0,
+    )
+
+
+def _finished(status: wire.BindingStatus | None) -> frozenset[str]:
+    """The clusters whose Job says that it has ended; what is not a Job's status says nothing."""
+    ended = set()
+    for item in (status.aggregated_status if status else None) or ():
+        try:
+            conditions = _JOB_STATUS.decode(item.status).conditions or ()
+        except _ERRORS:
+            continue
+        if any(condition.type in ("Complete", "Failed") and condition.status == "True" for condition in conditions):
+            ended.add(item.cluster_name)
+    return frozenset(ended)
+
+
+def _scheduled_reason(status: wire.BindingStatus | None) -> str:
+    for condition in (status.conditions if status else None) or ():
+        if condition.type == "Scheduled" and condition.status == "False":
+            return intern(condition.reason or "")
+    return ""
+
+
+def _version(text: str | None) -> int:
+    """A resourceVersion as the number it is, so that versions can be compared; 0 for what is not stored."""
+    version = _number(text)
+    if version is None:
+        raise CodecError(f"resourceVersion: {(text or '')[:40]!r} is not a number")
+    return version
+
+
+def _number(text: str | None) -> int | None:
+    if not text:
+        return 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_VERSION else None

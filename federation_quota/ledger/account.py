@@ -1,0 +1,54 @@
+"""Anything with a limit that bindings are charged to, as it stands in the store.
+
+An `Account` is a value: one version of one object. Changing it gives another value, which the caller writes under the
+old one's version, or not at all.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from federation_quota.ledger.lens import Lens
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.quantity import Quantity
+from federation_quota.resource_name import canonical
+from federation_quota.scope import Selector
+
+# Beyond this the object grows too large to write often; an account that is full answers «later», never «no».
+MOST_RESERVATIONS = 1024
+
+
+@dataclass(frozen=True)
+class Account:
+    """One account, at one version."""
+
+    namespace: str
+    name: str
+    limits: Mapping[str, Quantity]  # by the names the user wrote
+    selector: Selector
+    uid: str = ""
+    version: str = ""  # the object's resourceVersion: every change is written under it
+    reservations: tuple[Reservation, ...] = ()
+    observed: int = 0  # a view that has not reached this binding version knows too little to judge here
+    active_shape: str = ""  # the lens that every live replica has joined
+    joined: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # (replica, shape)
+    beside: object = field(default=None, compare=False, repr=False)  # what its store keeps in the same object
+
+    @cached_property
+    def lens(self) -> Lens:
+        """What it sees of a claim."""
+        return Lens(self.selector, frozenset(canonical(name) for name in self.limits))
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its books are complete for what it limits now."""
+        return self.active_shape == self.lens.shape
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it can take no more reservations for now."""
+        return len(self.reservations) >= MOST_RESERVATIONS
+
+    def with_reservations(self, reservations: Iterable[Reservation], observed: int = 0) -> "Account":
+        """The account with these reservations; the observed version only ever rises."""
+        return replace(self, reservations=tuple(reservations), observed=max(self.observed, observed))

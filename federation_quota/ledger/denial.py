@@ -1,0 +1,35 @@
+"""The words of a refusal: for people in Kubernetes' own form, and field by field for machines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from federation_quota.ledger.judging import Exceeded
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """One account's refusal."""
+
+    quota: str
+    exceeded: Sequence[Exceeded]
+
+    @property
+    def message(self) -> str:
+        """`exceeded quota: NAME, requested: cpu=3, used: cpu=8, limited: cpu=10`: exceeded names only, sorted."""
+        exceeded = sorted(self.exceeded, key=lambda one: one.name)
+        requested = ",".join(f"{one.name}={one.requested}" for one in exceeded)
+        used = ",".join(f"{one.name}={one.used}" for one in exceeded)
+        limited = ",".join(f"{one.name}={one.limit}" for one in exceeded)
+        return f"exceeded quota: {self.quota}, requested: {requested}, used: {used}, limited: {limited}"
+
+    @property
+    def causes(self) -> list[dict[str, str]]:
+        """Kubernetes StatusCauses: one per exceeded name, its amounts in a form that needs no parsing of sentences."""
+        return [
+            {
+                "reason": "QuotaExceeded",
+                "field": f"karmadaquotas/{self.quota}/spec.hard[{one.name}]",
+                "message": f"requested={one.requested},used={one.used},limit={one.limit}",
+            }
+            for one in sorted(self.exceeded, key=lambda one: one.name)
+        ]

@@ -1,0 +1,75 @@
+"""New accounts: complete before they are used.
+
+An account that was just created, recreated, or that now selects or limits something else, knows nothing of what was
+admitted while it did not look and has not reached the views. Each replica therefore brings what it admitted lately when
+it joins, and the account becomes active only when every live replica has joined.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.settling import EXPIRY_SECONDS, proved
+from federation_quota.ledger.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    at: float
+    namespace: str
+    reservation: Reservation
+
+
+class Journal:
+    """What one replica has admitted lately, whether or not any account took note of it."""
+
+    def __init__(self, expiry_seconds: float = EXPIRY_SECONDS) -> None:
+        self._expiry_seconds = expiry_seconds
+        self._admissions: deque[_Admission] = deque()
+
+    def note(self, namespace: str, reservation: Reservation, now: float) -> None:
+        """An allow is about to be sent."""
+        self._admissions.append(_Admission(now, namespace, reservation))
+        self._drop(now)
+
+    def recent(self, namespace: str, view: View, now: float) -> list[Reservation]:
+        """The admissions in a namespace whose writes may still come."""
+        self._drop(now)
+        return [
+            one.reservation
+            for one in self._admissions
+            if one.namespace == namespace and proved(namespace, one.reservation, view) is None
+        ]
+
+    def _drop(self, now: float) -> None:
+        while self._admissions and now - self._admissions[0].at > self._expiry_seconds:
+            self._admissions.popleft()
+
+
+def has_joined(account: Account, replica: str) -> bool:
+    """Whether the replica has brought what it knows to the account as it is now."""
+    return (replica, account.lens.shape) in account.joined
+
+
+def join(account: Account, replica: str, recent: Iterable[Reservation]) -> Account:
+    """The account with the replica in it and what it admitted lately; to be written under the account's version."""
+    known = {reservation.id for reservation in account.reservations}
+    brought = [one for one in recent if one.id not in known and account.lens.cost(one.claim)]
+    shape = account.lens.shape
+    # Those who joined an earlier shape have yet to join this one.
+    joined = frozenset({*(pair for pair in account.joined if pair[1] == shape), (replica, shape)})
+    return replace(account, joined=joined, reservations=(*account.reservations, *brought))
+
+
+def activate(account: Account, live: Iterable[str]) -> Account:
+    """The account, active if all live replicas have joined it; `live` includes those gone too lately to be sure of."""
+    if all(has_joined(account, replica) for replica in live):
+        return replace(account, active_shape=account.lens.shape)
+    return account
+
+
+def initialise(account: Account) -> Account:
+    """The account of a store that went back in time: nothing that it remembers of versions and reservations is true."""
+    return replace(account, reservations=(), observed=0, active_shape="", joined=frozenset())

@@ -1,0 +1,166 @@
+"""Does it fit? The one place where an increase is admitted or refused.
+
+Only increases are judged, relative to the old object that was reviewed, and only on the resources that increase; equal
+to the limit is allowed; a decrease, or no change, is always allowed, even while over. What is refused is refused on
+stored bindings alone: where only reservations stand in the way, whose writes may never come, the answer is `Unproven`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import NO_CLAIM, Claim
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.view import View
+from federation_quota.quantity import Quantity
+from federation_quota.resource_name import canonical
+from federation_quota.resources import NOTHING, Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One admission call, as the ledger sees it: a CREATE has a `uid` and nothing old, an UPDATE a `base`."""
+
+    id: str  # random per call
+    binding: str
+    new: Claim
+    old: Claim = NO_CLAIM
+    uid: str | None = None
+    base: int | None = None
+    time: str = ""
+
+    @property
+    def increases(self) -> bool:
+        """Whether any account could have to grow for it: more of anything, or arriving in another class."""
+        if self.new.priority_class != self.old.priority_class:
+            return bool(self.new.charge)
+        return any(amount > self.old.charge[name] for name, amount in self.new.charge.items())
+
+    @property
+    def reservation(self) -> Reservation:
+        """What admitting it leaves in the account."""
+        return Reservation(self.id, self.binding, self.new, uid=self.uid, base=self.base, time=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """One limit that an ask would exceed, under the name that the user wrote."""
+
+    name: str
+    requested: Quantity
+    used: Quantity
+    limit: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Unaffected:
+    """The account has nothing to say: nothing that it limits increases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """It fits, once this reservation is written."""
+
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It does not fit beside what is stored."""
+
+    exceeded: tuple[Exceeded, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """It does not fit beside what is reserved, but might beside what is stored: nobody knows yet."""
+
+    exceeded: tuple[Exceeded, ...]
+
+
+Verdict = Unaffected | Admitted | Refused | Unproven
+
+
+class Books:
+    """The sums of one account beside one view, kept while a batch of asks is judged.
+
+    accounted(b) is the elementwise maximum of the binding's stored charge and of every reservation for its name; what
+    is used is the sum of that over all bindings. The view must not change meanwhile.
+    """
+
+    def __init__(self, account: Account, view: View) -> None:
+        self.account = account
+        self._view = view
+        self._spent = view.spent(account.namespace, account.lens)
+        self._accounted: dict[str, Resources] = {}  # of bindings with reservations; of all others it is what is stored
+        self.used = self._spent
+        for reservation in account.reservations:
+            self._count(reservation)
+
+    def judge(self, ask: Ask) -> Verdict:
+        """Judge one ask. The caller has made sure that the account is active and that the view has reached it."""
+        account, lens = self.account, self.account.lens
+        new, old = lens.cost(ask.new), lens.cost(ask.old)
+        increased = [name for name in account.limits if new[canonical(name)] > old[canonical(name)]]
+        if not increased:
+            return Unaffected()
+        requested = new - old
+        own = self._stored(ask.binding)
+        accounted = self._accounted.get(ask.binding, own)
+        after = self.used - accounted + accounted.maximum(new)
+        exceeded = _exceeding(account, increased, requested=requested, used=self.used, after=after)
+        if not exceeded:
+            return Admitted(ask.reservation)
+        # On what is stored alone: a reservation's write may never come, and is no reason to refuse anybody.
+        names = [one.name for one in exceeded]
+        after = self._spent - own + own.maximum(new)
+        certain = _exceeding(account, names, requested=requested, used=self._spent, after=after)
+        return Refused(certain) if certain else Unproven(exceeded)
+
+    def admit(self, reservation: Reservation) -> None:
+        """Take an admitted reservation into the books, before the next ask of the batch is judged.
+
+        One that is there already is the same call's, whose first write was not known to have been taken.
+        """
+        if any(known.id == reservation.id for known in self.account.reservations):
+            return
+        self.account = self.account.with_reservations((*self.account.reservations, reservation))
+        self._count(reservation)
+
+    def _count(self, reservation: Reservation) -> None:
+        binding = reservation.binding
+        before = self._accounted.get(binding)
+        if before is None:
+            before = self._stored(binding)
+        accounted = before.maximum(self.account.lens.cost(reservation.claim))
+        self._accounted[binding] = accounted
+        self.used = self.used - before + accounted
+
+    def _stored(self, binding: str) -> Resources:
+        entry = self._view.get(self.account.namespace, binding)
+        return self.account.lens.cost(entry.claim) if entry else NOTHING
+
+
+def judge_all(account: Account, view: View, asks: Sequence[Ask]) -> tuple[Account, list[Verdict]]:
+    """Judge a batch in order, each beside what was admitted before it; and the account as it is to be written."""
+    books = Books(account, view)
+    verdicts = []
+    for ask in asks:
+        verdict = books.judge(ask)
+        verdicts.append(verdict)
+        if isinstance(verdict, Admitted):
+            books.admit(verdict.reservation)
+    return books.account, verdicts
+
+
+def _exceeding(
+    account: Account, names: Iterable[str], *, requested: Resources, used: Resources, after: Resources
+) -> tuple[Exceeded, ...]:
+    found = []
+    for name in sorted(names):
+        limit, resource = account.limits[name], canonical(name)
+        if after[resource] > limit:
+            # In the limit's own format, so that the two can be compared by eye.
+            shown = Quantity(used[resource].nano, limit.format)
+            found.append(Exceeded(name, requested[resource], shown, limit))
+    return tuple(found)

@@ -1,0 +1,82 @@
+"""How reservations end: proved by a view, or by a live look once they are older than any write can be.
+
+Whoever ends a reservation raises the account's observed version to that of the binding event which proved it: a view
+that has not seen that event would otherwise miss both the reservation and the binding. Versions of lists and bookmarks
+prove nothing here, because other watches may not reach them for minutes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.view import View
+
+# The API server ends every write at 34 seconds, whatever it was told. A reservation older than this, by the clock of
+# whoever watches it, belongs to a write that has been stored or never will be.
+EXPIRY_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLook:
+    """What a read past all caches showed of a binding, after its reservation's expiry; no version: it is not there."""
+
+    version: int | None
+
+
+def settle(account: Account, view: View, looks: Mapping[str, LiveLook]) -> Account:
+    """The account without the reservations that have ended; `looks` are by reservation id."""
+    remaining = []
+    observed = account.observed
+    for reservation in account.reservations:
+        proof = proved(account.namespace, reservation, view)
+        look = looks.get(reservation.id)
+        if proof is not None:
+            observed = max(observed, proof)
+        elif look is not None:
+            observed = max(observed, look.version or 0)
+        else:
+            remaining.append(reservation)
+    if len(remaining) == len(account.reservations):
+        return account
+    return account.with_reservations(remaining, observed)
+
+
+def proved(namespace: str, reservation: Reservation, view: View) -> int | None:
+    """The version of the binding event that shows the reservation's end, if the view has seen one."""
+    entry = view.get(namespace, reservation.binding)
+    tombstone = view.tombstone(namespace, reservation.binding)
+    if reservation.base is not None:
+        # Any newer version: this write, or another that makes it impossible.
+        versions = [known.version for known in (entry, tombstone) if known and known.version > reservation.base]
+        return max(versions, default=None)
+    for known in (entry, tombstone):
+        if known and known.uid == reservation.uid:
+            return known.version
+    return None
+
+
+class Expiry:
+    """Since when each reservation has been seen, by the observer's own monotonic clock.
+
+    Nobody's wall clock is trusted, and none needs to be right: an observer that starts anew only waits longer.
+    """
+
+    def __init__(self, expiry_seconds: float = EXPIRY_SECONDS) -> None:
+        self._expiry_seconds = expiry_seconds
+        self._first_seen: dict[tuple[str, str], dict[str, float]] = {}
+
+    def expired(self, account: Account, now: float) -> list[Reservation]:
+        """Those that a live look may end now; seeing the account is what starts their time."""
+        key = (account.namespace, account.name)
+        before = self._first_seen.get(key, {})
+        current = {reservation.id: before.get(reservation.id, now) for reservation in account.reservations}
+        if current:
+            self._first_seen[key] = current
+        else:
+            self._first_seen.pop(key, None)
+        return [one for one in account.reservations if now - current[one.id] > self._expiry_seconds]
+
+    def forget(self, namespace: str, name: str) -> None:
+        """The account is gone."""
+        self._first_seen.pop((namespace, name), None)

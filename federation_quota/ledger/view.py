@@ -1,0 +1,156 @@
+"""A component's own watch of all bindings, reduced to what they cost, with running totals.
+
+Mutable, unlike the rest of the ledger: it is fed event by event, and one event costs the same whether a namespace has
+ten bindings or ten thousand.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.lens import Lens
+from federation_quota.quantity import Quantity
+from federation_quota.resources import NOTHING, Resources
+
+# Deletions are remembered for as long as a reservation may still ask about them; that many are minutes of the fastest
+# federation. A forgotten one costs a live look, nothing else.
+MOST_TOMBSTONES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stored binding, as the ledger sees it."""
+
+    uid: str
+    version: int
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A binding that was deleted, at that version."""
+
+    uid: str
+    version: int
+
+
+class View:
+    """All bindings that one component has seen."""
+
+    def __init__(self) -> None:
+        self.version = 0  # everything up to here has been seen
+        self._namespaces: dict[str, _Namespace] = {}
+        self._tombstones: OrderedDict[tuple[str, str], Tombstone] = OrderedDict()
+
+    def upsert(self, namespace: str, name: str, entry: Entry) -> None:
+        """A binding was stored. Events may come again: an older version never replaces a newer one."""
+        here = self._namespaces.setdefault(namespace, _Namespace())
+        known = here.entries.get(name)
+        buried = self._tombstones.get((namespace, name))
+        if (known is None or known.version < entry.version) and (buried is None or buried.version < entry.version):
+            here.put(name, entry)
+        self.reach(entry.version)
+
+    def delete(self, namespace: str, name: str, uid: str, version: int) -> None:
+        """A binding was deleted, by the event of that version."""
+        here = self._namespaces.get(namespace)
+        known = here.entries.get(name) if here else None
+        if here and known and known.version < version:
+            here.put(name, None)
+            if not here.entries:
+                del self._namespaces[namespace]
+        self._tombstones[namespace, name] = Tombstone(uid, version)
+        self._tombstones.move_to_end((namespace, name))
+        while len(self._tombstones) > MOST_TOMBSTONES:
+            self._tombstones.popitem(last=False)
+        self.reach(version)
+
+    def replace(self, entries: Iterable[tuple[str, str, Entry]], version: int) -> None:
+        """A list of everything there is, as of that version: what it does not name is gone, when is not known."""
+        listed = {(namespace, name): entry for namespace, name, entry in entries}
+        gone = [
+            (namespace, name)
+            for namespace, here in self._namespaces.items()
+            for name in here.entries
+            if (namespace, name) not in listed
+        ]
+        for namespace, name in gone:
+            here = self._namespaces[namespace]
+            here.put(name, None)
+            if not here.entries:
+                del self._namespaces[namespace]
+        for (namespace, name), entry in listed.items():
+            self._namespaces.setdefault(namespace, _Namespace()).put(name, entry)
+        # A list may be older than what was seen before only if the store itself went back: then this is what is true.
+        self.version = version
+        self._tombstones = OrderedDict((key, dead) for key, dead in self._tombstones.items() if dead.version <= version)
+
+    def reach(self, version: int) -> None:
+        """Everything up to that version has been seen: the version of an event, or of a bookmark."""
+        self.version = max(self.version, version)
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        """The binding of that name, if it is stored."""
+        here = self._namespaces.get(namespace)
+        return here.entries.get(name) if here else None
+
+    def tombstone(self, namespace: str, name: str) -> Tombstone | None:
+        """The latest deletion of that name, if it is remembered."""
+        return self._tombstones.get((namespace, name))
+
+    def entries(self, namespace: str) -> Mapping[str, Entry]:
+        """All bindings of a namespace."""
+        here = self._namespaces.get(namespace)
+        return here.entries if here else {}
+
+    def namespaces(self) -> list[str]:
+        """The namespaces that have bindings."""
+        return list(self._namespaces)
+
+    def spent(self, namespace: str, lens: Lens) -> Resources:
+        """What the stored bindings of a namespace cost, as that lens sees them."""
+        here = self._namespaces.get(namespace)
+        return here.total(lens) if here else NOTHING
+
+
+class _Namespace:
+    """The bindings of one namespace, and a running total for every lens that was ever looked through."""
+
+    __slots__ = ("_totals", "entries")
+
+    # More lenses than this on one namespace are old shapes of its quotas: starting over is cheaper than keeping them.
+    MOST_TOTALS = 64
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._totals: dict[Lens, dict[str, Quantity]] = {}
+
+    def put(self, name: str, entry: Entry | None) -> None:
+        before = self.entries.pop(name, None)
+        if entry is not None:
+            self.entries[name] = entry
+        if before is not None and entry is not None and before.claim == entry.claim:
+            return
+        for lens, total in self._totals.items():
+            if before is not None:
+                for resource, amount in lens.cost(before.claim).items():
+                    total[resource] = total[resource] - amount
+            if entry is not None:
+                _add(total, lens.cost(entry.claim))
+
+    def total(self, lens: Lens) -> Resources:
+        total = self._totals.get(lens)
+        if total is None:
+            total = {}
+            for entry in self.entries.values():
+                _add(total, lens.cost(entry.claim))
+            if len(self._totals) >= self.MOST_TOTALS:
+                self._totals.clear()
+            self._totals[lens] = total
+        return Resources(total)
+
+
+def _add(total: dict[str, Quantity], cost: Resources) -> None:
+    for resource, amount in cost.items():
+        total[resource] = total[resource] + amount if resource in total else amount

@@ -1,0 +1,136 @@
+"""The stamp on a binding, the marker of a held one, and the names of every label and annotation of ours.
+
+A ResourceBinding does not say everything its cost and its place in a queue depend on: who asked, with which priority,
+how the template's resource is called. The mutating webhook writes that once, as compact JSON in one annotation, and
+the validating webhook lets nobody else touch it. From then on a binding speaks for itself.
+
+Held is a *label* beside `spec.suspension.scheduling`, not an annotation: administrators list what is held with
+`kubectl get resourcebindings -A -l quota.karmada.io/held=true`, and Karmada keeps labels it does not know (its
+detector and its dependencies distributor merge, they never replace).
+
+Reading never fails: a stamp that cannot be read says so in `fault`, and is otherwise the stamp of a binding that has
+none. Whoever decides on it must look there; whoever sums up must not stop. Never here: how a stamp comes about (the
+webhook), what it means for an account (ledger, limits, elastic).
+"""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+STAMP_ANNOTATION: Final = "quota.karmada.io/stamp"
+"""On a binding: the stamp."""
+OWNER_ANNOTATION: Final = "quota.karmada.io/owner"
+"""On a template: who created it, from where the binding's stamp takes it."""
+HELD_LABEL: Final = "quota.karmada.io/held"
+"""On a binding: its scheduling is suspended by us. What others suspended does not carry it, and is theirs."""
+PREEMPTIBLE_LABEL: Final = "quota.karmada.io/preemptible"
+"""On a template and its binding: `"false"` for what is never displaced."""
+CAPACITY_LABEL: Final = "quota.karmada.io/capacity"
+"""On a binding under a tree: `in-quota` or `over-quota`."""
+QUOTA_NAME_LABEL: Final = "quota.karmada.io/quota-name"
+"""On a template: the elastic quota it wants to be charged to."""
+TENANT_LABEL: Final = "quota.karmada.io/tenant"
+"""On a namespace: its tenant, where that is not the namespace itself."""
+
+TRUE: Final = "true"
+FALSE: Final = "false"
+
+_INT32: Final = 2**31
+
+# Stamps repeat, a namespace's mostly differ in nothing; ones with very many groups are read each time.
+_MOST_REMEMBERED: Final = 4096
+_LONGEST_REMEMBERED: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who asked for a template."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the webhook knew of a binding when it came. All empty where there was no stamp, or none to be read."""
+
+    priority_class: str = ""
+    priority: int = 0
+    resource: str = ""
+    """The plural of the template's kind, as in a URL: `deployments`."""
+    owner: Owner | None = None
+    leaf: str = ""
+    """The elastic leaf it is charged to."""
+    fault: str = ""
+    """Why what stood there could not be read."""
+
+    def encode(self) -> str:
+        """The annotation's text: equal stamps have equal texts."""
+        if self.fault:
+            raise ValueError(f"a stamp that could not be read is not written again: {self.fault}")
+        fields: dict[str, object] = {
+            "class": self.priority_class,
+            "priority": self.priority,
+            "resource": self.resource,
+        }
+        if self.owner is not None:
+            fields["owner"] = {"user": self.owner.user, "groups": list(self.owner.groups)}
+        if self.leaf:
+            fields["leaf"] = self.leaf
+        return json.dumps(fields, separators=(",", ":"))
+
+
+NO_STAMP: Final = Stamp()
+
+
+def decode(text: str | None) -> Stamp:
+    """The stamp in an annotation's text, None where there is no annotation. Fields of later versions are left out."""
+    if text is None:
+        return NO_STAMP
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _read(text)
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _remembered(text: str) -> Stamp:
+    return _read(text)
+
+
+def _read(text: str) -> Stamp:
+    try:
+        # RecursionError: brackets nested deeper than Python's stack. ValueError: all else, numbers too long included.
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError(f"it is a {type(fields).__name__}, not an object")
+        owner = fields.get("owner")
+        return Stamp(
+            priority_class=_text(fields, "class"),
+            priority=_priority(fields.get("priority", 0)),
+            resource=_text(fields, "resource"),
+            owner=None if owner is None else _owner(owner),
+            leaf=_text(fields, "leaf"),
+        )
+    except (ValueError, RecursionError) as error:
+        return Stamp(fault=f"the stamp cannot be read: {error}")
+
+
+def _text(fields: dict[str, object], name: str) -> str:
+    value = fields.get(name, "")
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is a {type(value).__name__}, not text")
+    return value
+
+
+def _priority(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -_INT32 <= value < _INT32:
+        raise ValueError("priority is not an integer of 32 bits")
+    return value
+
+
+def _owner(value: object) -> Owner:
+    if not isinstance(value, dict) or not isinstance(value.get("user"), str):
+        raise ValueError("owner is not an object with a user")
+    groups = value.get("groups", [])
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        raise ValueError("owner's groups are not a list of texts")
+    return Owner(value["user"], tuple(groups))

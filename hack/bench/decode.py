@@ -1,0 +1,271 @@
+"""How fast a list of bindings is decoded, against what one would otherwise use. This is what msgspec is here for.
+
+A call decodes one page of 500 bindings as Karmada stores them, managed fields and all; a thorough round has ten of
+them, 5,000 bindings.
+
+- msgspec building the fields that are declared, against pydantic models of the same fields, and against `json.loads`,
+  which builds everything and checks nothing: a dependency must earn its place by a factor.
+- The whole way from bytes to `Binding`, amounts and all, against pydantic and `json.loads` alone, which by then have
+  charged nothing; without a bar.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from bench.measure import Comparison, Effort, compare
+from federation_quota.kube import codec, wire
+from federation_quota.stamp import HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION, Owner, Stamp
+
+_PAGE_SIZE = 500
+_PAGES = 10
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class _Labels(BaseModel):
+    held: str = Field("", alias=HELD_LABEL)
+    preemptible: str = Field("", alias=PREEMPTIBLE_LABEL)
+
+
+class _Annotations(BaseModel):
+    stamp: str | None = Field(None, alias=STAMP_ANNOTATION)
+
+
+class _Metadata(_Model):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: _Labels | None = None
+    annotations: _Annotations | None = None
+
+
+class _Reference(_Model):
+    api_version: str
+    kind: str
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _Requirements(_Model):
+    resource_request: dict[str, str | int] | None = None
+
+
+class _Component(_Model):
+    name: str
+    replicas: int
+    replica_requirements: _Requirements | None = None
+
+
+class _Target(_Model):
+    name: str
+    replicas: int | None = None
+
+
+class _Task(_Model):
+    from_cluster: str
+    replicas: int | None = None
+
+
+class _Snapshot(_Model):
+    clusters: list[_Target] | None = None
+
+
+class _Suspension(_Model):
+    scheduling: bool | None = None
+
+
+class _Scheduling(_Model):
+    replica_scheduling_type: str = ""
+
+
+class _Constraint(_Model):
+    min_groups: int | None = None
+
+
+class _Placement(_Model):
+    replica_scheduling: _Scheduling | None = None
+    spread_constraints: list[_Constraint] | None = None
+
+
+class _Spec(_Model):
+    resource: _Reference
+    replicas: int | None = None
+    replica_requirements: _Requirements | None = None
+    components: list[_Component] | None = None
+    clusters: list[_Target] | None = None
+    placement: _Placement | None = None
+    graceful_eviction_tasks: list[_Task] | None = None
+    required_by: list[_Snapshot] | None = None
+    suspension: _Suspension | None = None
+    preserve_resources_on_deletion: bool | None = None
+
+
+class _Condition(_Model):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+
+
+class _Aggregated(_Model):
+    cluster_name: str
+
+
+class _Status(_Model):
+    conditions: list[_Condition] | None = None
+    aggregated_status: list[_Aggregated] | None = None
+
+
+class _Binding(_Model):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status | None = None
+
+
+class _ListMetadata(_Model):
+    resource_version: str | None = None
+
+
+class _List(_Model):
+    metadata: _ListMetadata
+    items: list[_Binding]
+
+
+def run(effort: Effort) -> list[Comparison]:
+    """Measure declared fields and the whole way, each against pydantic and `json.loads`."""
+    pages = [_page(number) for number in range(_PAGES)]
+    structs = msgspec.json.Decoder(wire.BindingList).decode
+    models, everything = _List.model_validate_json, json.loads
+
+    def some(_round_number: int, count: int) -> Sequence[bytes]:
+        # A page takes as long as a thousand of the calls that efforts are made for.
+        return pages[: max(1, count * _PAGES // 6000)]
+
+    fewer = replace(effort, rounds=min(effort.rounds, 11))
+    named, parsed = "pydantic, same fields", "json.loads"
+    return [
+        compare("page to structs", structs, named, models, some, bar=0.5, effort=fewer),
+        compare("page to structs", structs, parsed, everything, some, bar=0.5, effort=fewer),
+        compare("page to bindings", codec.decode_binding_page, named, models, some, bar=None, effort=fewer),
+        compare("page to bindings", codec.decode_binding_page, parsed, everything, some, bar=None, effort=fewer),
+    ]
+
+
+def _page(number: int) -> bytes:
+    items = [_stored(number * _PAGE_SIZE + offset) for offset in range(_PAGE_SIZE)]
+    return json.dumps({"apiVersion": "v1", "metadata": {"resourceVersion": "900000"}, "items": items}).encode()
+
+
+def _stored(index: int) -> dict[str, object]:
+    """A Deployment's binding as the API server lists it; sizes, requests and owners vary as they do in a federation."""
+    namespace, name = f"team-{index % 200}", f"app-{index}"
+    replicas = index % 12 + 1
+    shares = {"member1": replicas - replicas // 3, "member2": replicas // 3}
+    placement = {
+        "clusterAffinity": {"clusterNames": list(shares)},
+        "clusterTolerations": [
+            {
+                "key": f"cluster.karmada.io/{taint}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+            for taint in ("not-ready", "unreachable")
+        ],
+        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
+    }
+    stamp = Stamp("", 0, "deployments", Owner(f"user-{index % 300}", ("developers", "system:authenticated")))
+    fields: dict[str, object] = {
+        f"f:{field}": {} for field in ("clusters", "placement", "replicas", "resource", "schedulerName")
+    }
+    managed = [
+        {"manager": manager, "operation": "Update", "time": "2026-08-01T10:00:00Z", "fieldsType": "FieldsV1"}
+        | {"apiVersion": "work.karmada.io/v1alpha2", "fieldsV1": {"f:spec": fields, "f:metadata": {"f:labels": fields}}}
+        for manager in ("karmada-controller-manager", "karmada-scheduler")
+    ]
+    return {
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {
+            "name": f"{name}-deployment",
+            "namespace": namespace,
+            "uid": f"{index:08x}-5f0c-4a52-9d0c-4e1f4f0e7a11",
+            "resourceVersion": str(500_000 + index),
+            "generation": 2,
+            "creationTimestamp": "2026-08-01T10:00:00Z",
+            "finalizers": ["karmada.io/binding-controller"],
+            "labels": {
+                "propagationpolicy.karmada.io/permanent-id": "b0907cc7-6f2c-4d0e-8d56-0d0f4c4e9f10",
+                "resourcebinding.karmada.io/permanent-id": f"{index:08x}-76d1-4d8c-9f3a-2a2a4c4e9f10",
+            },
+            "annotations": {
+                "policy.karmada.io/applied-placement": json.dumps(placement),
+                "propagationpolicy.karmada.io/name": "everything",
+                "propagationpolicy.karmada.io/namespace": namespace,
+                STAMP_ANNOTATION: stamp.encode(),
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "name": name,
+                    "uid": f"{index:08x}-aaaa",
+                    "controller": True,
+                }
+            ],
+            "managedFields": managed,
+        },
+        "spec": {
+            "resource": {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "namespace": namespace,
+                "name": name,
+                "uid": f"{index:08x}-aaaa-4a52-9d0c-4e1f4f0e7a11",
+                "resourceVersion": str(400_000 + index),
+            },
+            "replicas": replicas,
+            "replicaRequirements": {
+                "resourceRequest": {
+                    "cpu": ("100m", "250m", "500m", "1", "2")[index % 5],
+                    "memory": ("128Mi", "512Mi", "1Gi")[index % 3],
+                }
+            },
+            "clusters": [{"name": cluster, "replicas": share} for cluster, share in shares.items()],
+            "placement": placement,
+            "conflictResolution": "Abort",
+            "schedulerName": "default-scheduler",
+        },
+        "status": {
+            "conditions": [
+                {"type": "Scheduled", "status": "True", "reason": "Success", "message": "Binding has been scheduled"},
+                {
+                    "type": "FullyApplied",
+                    "status": "True",
+                    "reason": "FullyAppliedSuccess",
+                    "message": "All works applied",
+                },
+            ],
+            "aggregatedStatus": [
+                {
+                    "clusterName": cluster,
+                    "applied": True,
+                    "health": "Healthy",
+                    "status": {"replicas": share, "readyReplicas": share, "availableReplicas": share, "generation": 1},
+                }
+                for cluster, share in shares.items()
+            ],
+            "schedulerObservedGeneration": 2,
+        },
+    }

@@ -1,0 +1,325 @@
+"""Leader election on the real API server: one acts, never two, and soon another when the one is gone.
+
+What was acted when is a timeline by the machine's monotonic clock; every test ends by looking at it as a whole.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from federation_quota.kube import lease
+from federation_quota.kube.client import Client
+from federation_quota.kube.config import Connection
+from federation_quota.kube.elector import Elector, Leadership, LeadershipLostError, Timing
+from federation_quota.kube.lease import LEASES
+from localfed.faultproxy import FaultProxy
+from localfed.federation import Federation
+from tests.kube import candidate
+from tests.kube.eventually import eventually
+
+pytestmark = pytest.mark.federation
+
+FAIL_OVER_SECONDS = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Act:
+    at: float
+    who: str
+    token: int
+
+
+class Timeline:
+    """Who acted when."""
+
+    def __init__(self) -> None:
+        self.acts: list[Act] = []
+
+    def actor(self, who: str) -> Callable[[Leadership], Awaitable[None]]:
+        async def act(leadership: Leadership) -> None:
+            while True:
+                self.acts.append(Act(time.monotonic(), who, leadership.token))
+                await asyncio.sleep(0.005)
+
+        return act
+
+    def of(self, who: str) -> list[Act]:
+        return [act for act in self.acts if act.who == who]
+
+    def check(self) -> None:
+        """Terms do not overlap, and their tokens rise with time."""
+        ordered = sorted(self.acts, key=lambda act: act.at)
+        terms = list(dict.fromkeys((act.who, act.token) for act in ordered))
+        spans = {term: [act.at for act in ordered if (act.who, act.token) == term] for term in terms}
+        for earlier, later in itertools.pairwise(terms):
+            assert max(spans[earlier]) < min(spans[later]), f"{earlier} and {later} acted at the same time"
+            assert earlier[1] < later[1], "a later leader has a greater token"
+
+
+@pytest.fixture
+def timeline() -> Timeline:
+    return Timeline()
+
+
+@dataclasses.dataclass
+class Standing:
+    elector: Elector
+    proxy: FaultProxy
+    task: asyncio.Task[None]
+
+
+@contextlib.asynccontextmanager
+async def standing(
+    connection: Connection, namespace: str, who: str, timeline: Timeline, **options: object
+) -> AsyncIterator[Standing]:
+    """A candidate with a network of its own."""
+    async with (
+        FaultProxy(urlsplit(connection.server).port or 443) as proxy,
+        Client(dataclasses.replace(connection, server=proxy.url)) as client,
+    ):
+        elector = Elector(client, namespace, "leader", identity=who, **options)  # type: ignore[arg-type]
+        task = asyncio.create_task(elector.run(timeline.actor(who)))  # type: ignore[arg-type]
+        try:
+            yield Standing(elector, proxy, task)
+        finally:
+            task.cancel()
+            await asyncio.wait({task}, timeout=20)
+            assert task.done()
+            if not task.cancelled():
+                task.result()
+
+
+async def test_one_leads_and_the_other_follows_at_once_when_it_leaves(
+    connection: Connection, client: Client, namespace: str, timeline: Timeline
+) -> None:
+    async with standing(connection, namespace, "a", timeline) as a:
+        await eventually(lambda: timeline.of("a"), "a leads")
+        async with standing(connection, namespace, "b", timeline) as b:
+            await eventually(lambda: b.elector.leader == "a", "b sees who leads")
+            await asyncio.sleep(4)  # longer than the lease: it is renewed
+            assert not timeline.of("b")
+            a.task.cancel()
+            took = await eventually(lambda: timeline.of("b"), "b leads", FAIL_OVER_SECONDS)
+            assert took < 2  # released, not run out
+            assert a.elector.leadership is None
+            stored = lease.decode(await client.get(LEASES, "leader", namespace))
+            assert (stored.spec.holder, stored.spec.transitions) == ("b", 2)
+            assert stored.spec.duration_seconds == Timing().lease_seconds
+    released = lease.decode(await client.get(LEASES, "leader", namespace))
+    assert not released.spec.holder
+    timeline.check()
+
+
+async def test_a_leader_cut_off_from_the_api_server_stops_before_another_starts(
+    connection: Connection, namespace: str, timeline: Timeline, record_property: Callable[[str, object], None]
+) -> None:
+    async with (
+        standing(connection, namespace, "a", timeline) as a,
+        standing(connection, namespace, "b", timeline) as b,
+    ):
+        await eventually(lambda: timeline.acts, "somebody leads")
+        leader, other = (a, b) if timeline.acts[0].who == "a" else (b, a)
+        for turn in range(3):
+            leader.proxy.hold()  # a black hole: connections stay open and say nothing
+            count = len(timeline.of(other.elector.identity))
+            took = await eventually(
+                lambda other=other, count=count: len(timeline.of(other.elector.identity)) > count,  # type: ignore[misc]
+                "the other leads",
+                FAIL_OVER_SECONDS,
+            )
+            record_property(f"fail_over_{turn}_seconds", round(took, 2))
+            assert not leader.elector.leadership
+            leader.proxy.heal()  # renewals that were held arrive now, too late
+            await eventually(
+                lambda leader=leader, other=other: leader.elector.leader == other.elector.identity,  # type: ignore[misc]
+                "it accepts the new leader",
+            )
+            leader, other = other, leader
+    timeline.check()
+
+
+async def test_answers_that_are_lost_do_not_cost_the_leadership(
+    connection: Connection, namespace: str, timeline: Timeline
+) -> None:
+    async with standing(connection, namespace, "a", timeline) as a:
+        await eventually(lambda: timeline.of("a"), "a leads")
+        async with standing(connection, namespace, "b", timeline) as b:
+            await eventually(lambda: b.elector.leader == "a", "b sees who leads")
+            for _ in range(10):  # renewals are stored, but nobody hears of it
+                a.proxy.hold(requests=False)
+                await asyncio.sleep(0.25)
+                a.proxy.cut()
+                a.proxy.heal()
+                await asyncio.sleep(0.25)
+            assert not timeline.of("b")
+            assert a.elector.leadership is not None
+    timeline.check()
+
+
+async def test_candidates_come_and_go_and_never_two_act(
+    connection: Connection, namespace: str, timeline: Timeline
+) -> None:
+    quick = Timing(lease_seconds=1, renew_deadline_seconds=0.6, retry_seconds=0.1, attempt_seconds=0.3)
+    async with contextlib.AsyncExitStack() as stack:
+        candidates = [
+            await stack.enter_async_context(standing(connection, namespace, f"c{number}", timeline, timing=quick))
+            for number in range(4)
+        ]
+        for turn in range(12):
+            await eventually(lambda: any(one.elector.leadership for one in candidates), "somebody leads")
+            leader = next(one for one in candidates if one.elector.leadership)
+            if turn % 3 == 0:
+                leader.proxy.hold()
+            elif turn % 3 == 1:
+                leader.proxy.refuse()
+                leader.proxy.cut()
+            else:
+                leader.proxy.hold(requests=False)
+            await eventually(lambda leader=leader: leader.elector.leadership is None, "it steps down")  # type: ignore[misc]
+            leader.proxy.cut()
+            leader.proxy.heal()
+    assert len({(act.who, act.token) for act in timeline.acts}) >= 12
+    timeline.check()
+
+
+async def test_a_lease_that_is_deleted_under_its_holder_is_not_taken_before_its_time(
+    connection: Connection, client: Client, namespace: str, timeline: Timeline
+) -> None:
+    async with standing(connection, namespace, "a", timeline) as a:
+        await eventually(lambda: timeline.of("a"), "a leads")
+        async with standing(connection, namespace, "b", timeline) as b:
+            await eventually(lambda: b.elector.leader == "a", "b sees who leads")
+            a.proxy.hold()  # a cannot notice
+            await client.delete(LEASES, "leader", namespace)
+            await eventually(lambda: timeline.of("b"), "b leads")
+    timeline.check()
+
+
+async def test_the_work_that_fails_or_returns_ends_the_candidacy_and_frees_the_lease(
+    client: Client, namespace: str
+) -> None:
+    async def fail(leadership: Leadership) -> None:
+        raise LookupError("the work's own")
+
+    async def finish(leadership: Leadership) -> None:
+        leadership.check()
+
+    with pytest.raises(LookupError, match="the work's own"):
+        await Elector(client, namespace, "leader", identity="a").run(fail)
+    began = time.monotonic()
+    await Elector(client, namespace, "leader", identity="b").run(finish)
+    assert time.monotonic() - began < 2  # it was free
+
+
+async def test_work_that_does_not_stop_is_reported_and_waited_for_and_its_leadership_is_over(
+    connection: Connection, namespace: str
+) -> None:
+    overstayed: list[float] = []
+    let_go = asyncio.Event()
+    leaderships: list[Leadership] = []
+
+    async def stubborn(leadership: Leadership) -> None:
+        leaderships.append(leadership)
+        while not let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    async with (
+        FaultProxy(urlsplit(connection.server).port or 443) as proxy,
+        Client(dataclasses.replace(connection, server=proxy.url)) as own,
+    ):
+        quick = Timing(lease_seconds=1, renew_deadline_seconds=0.6, retry_seconds=0.1, attempt_seconds=0.3)
+        elector = Elector(
+            own,
+            namespace,
+            "leader",
+            identity="a",
+            timing=quick,
+            on_overstay=lambda: overstayed.append(time.monotonic()),
+        )
+        task = asyncio.create_task(elector.run(stubborn))
+        await eventually(lambda: leaderships, "it leads")
+        proxy.hold()
+        await eventually(lambda: overstayed, "it is reported")
+        assert not leaderships[0].is_valid()
+        with pytest.raises(LeadershipLostError):
+            leaderships[0].check()
+        assert not task.done()
+        task.cancel()
+        await asyncio.sleep(0.1)
+        task.cancel()  # however often it is cancelled, it does not leave the work behind
+        await asyncio.sleep(0.1)
+        assert not task.done()
+        let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(overstayed) == 1
+
+
+@contextlib.asynccontextmanager
+async def process(kubeconfig: Path, namespace: str, who: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, Path]]:
+    """A candidate in a process of its own, and the file that it says what it does into."""
+    said = kubeconfig.parent / f"{namespace}-{who}.log"
+    with said.open("wb") as output:
+        started = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", candidate.__name__, str(kubeconfig), namespace, who, stdout=output
+        )
+    try:
+        yield started, said
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            started.kill()
+        await started.wait()
+
+
+def acts(said: Path, who: str) -> list[Act]:
+    lines = [line.split() for line in said.read_text().splitlines() if line.startswith("act ")]
+    return [Act(float(parts[1]), who, int(parts[2])) for parts in lines if len(parts) == 3]
+
+
+async def test_a_leader_that_is_killed_is_replaced_within_five_seconds(
+    federation: Federation, namespace: str, timeline: Timeline, record_property: Callable[[str, object], None]
+) -> None:
+    kubeconfig = federation.directory.kubeconfig
+    async with process(kubeconfig, namespace, "a") as (a, said_a):
+        await eventually(lambda: acts(said_a, "a"), "a leads", 30)
+        async with process(kubeconfig, namespace, "b") as (_, said_b):
+            await eventually(lambda: "saw a" in said_b.read_text(), "b stands by", 30)
+            a.kill()
+            killed = time.monotonic()
+            await eventually(lambda: acts(said_b, "b"), "b leads", 10)
+            took = acts(said_b, "b")[0].at - killed
+            record_property("fail_over_after_kill_seconds", round(took, 2))
+            assert took < FAIL_OVER_SECONDS
+            timeline.acts = acts(said_a, "a") + acts(said_b, "b")
+    timeline.check()
+
+
+async def test_a_leader_that_was_frozen_knows_that_its_term_is_over_before_it_acts(
+    federation: Federation, namespace: str, timeline: Timeline
+) -> None:
+    kubeconfig = federation.directory.kubeconfig
+    async with process(kubeconfig, namespace, "a") as (a, said_a):
+        await eventually(lambda: acts(said_a, "a"), "a leads", 30)
+        async with process(kubeconfig, namespace, "b") as (_, said_b):
+            await eventually(lambda: "saw a" in said_b.read_text(), "b stands by", 30)
+            a.send_signal(signal.SIGSTOP)
+            await eventually(lambda: acts(said_b, "b"), "b leads", 10)
+            a.send_signal(signal.SIGCONT)
+            await eventually(lambda: "saw b" in said_a.read_text(), "a wakes, and accepts it")
+            timeline.acts = acts(said_a, "a") + acts(said_b, "b")
+    timeline.check()
+
+
+def test_timings_that_could_make_two_leaders_are_refused() -> None:
+    with pytest.raises(ValueError, match="retry < renew deadline < lease"):
+        Timing(lease_seconds=2, renew_deadline_seconds=2.0)

@@ -1,0 +1,103 @@
+"""The protocol with one of its parts taken out. Each must be caught by the simulation: else that part is not tested.
+
+These are the parts that DESIGN names as the ones without which over-admission follows at once.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from federation_quota.ledger import joining
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
+from federation_quota.ledger.settling import LiveLook
+from tests.simulation import scenario
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_wait_for_what_others_have_seen(patch: pytest.MonkeyPatch) -> None:
+    """Whoever ends a reservation does not raise the version that everybody else must have seen."""
+
+    def with_reservations(self: Account, reservations: object, observed: int = 0) -> Account:
+        return dataclasses.replace(self, reservations=tuple(reservations))  # type: ignore[arg-type]
+
+    patch.setattr(Account, "with_reservations", with_reservations)
+
+
+def expiry_without_a_live_look(patch: pytest.MonkeyPatch) -> None:
+    """A reservation that is old enough ends, without anybody looking how it went."""
+
+    async def look(self: scenario.SimulatedStore, namespace: str, binding: str) -> LiveLook:
+        return LiveLook(None)
+
+    patch.setattr(scenario.SimulatedStore, "look", look)
+
+
+def one_id_per_binding(patch: pytest.MonkeyPatch) -> None:
+    """Calls for the same binding share one reservation: whoever takes it back takes it from the others too."""
+    original = Ask.__init__
+
+    def init(self: Ask, id: str, binding: str, *arguments: object, **named: object) -> None:  # noqa: A002
+        original(self, f"shared-{binding}", binding, *arguments, **named)  # type: ignore[arg-type]
+
+    patch.setattr(Ask, "__init__", init)
+
+
+def no_reservation_where_another_covers(patch: pytest.MonkeyPatch) -> None:
+    """An increase that an earlier call has reserved already gets no reservation of its own."""
+    original = Books.judge
+
+    def judge(self: Books, ask: Ask) -> Verdict:
+        for known in self.account.reservations:
+            if known.binding == ask.binding and known.claim.priority_class == ask.new.priority_class:
+                covered = known.claim.charge
+                if all(covered[name] >= amount for name, amount in ask.new.charge.items()):
+                    return Unaffected()
+        return original(self, ask)
+
+    patch.setattr(Books, "judge", judge)
+
+
+def charge_as_if_every_account_saw_it(patch: pytest.MonkeyPatch) -> None:
+    """A binding that changes its class counts as no increase where it arrives."""
+    original = Books.judge
+
+    def judge(self: Books, ask: Ask) -> Verdict:
+        moved = Claim(ask.old.charge, ask.new.priority_class)
+        return original(self, dataclasses.replace(ask, old=moved))
+
+    patch.setattr(Books, "judge", judge)
+
+
+def no_joining(patch: pytest.MonkeyPatch) -> None:
+    """A new account is used at once, by whoever sees it."""
+    patch.setattr(Account, "is_active", True)
+
+
+def joining_with_empty_hands(patch: pytest.MonkeyPatch) -> None:
+    """A replica that joins does not bring what it admitted before."""
+    patch.setattr(joining.Journal, "recent", lambda self, namespace, view, now: [])
+
+
+def activation_without_the_lately_departed(patch: pytest.MonkeyPatch) -> None:
+    """A replica that died a moment ago is forgotten at once, with what it had admitted."""
+
+    async def live_replicas(self: scenario.SimulatedStore) -> list[str]:
+        return list(self._world.replicas)
+
+    patch.setattr(scenario.SimulatedStore, "live_replicas", live_replicas)
+
+
+ALL: list[Mutation] = [
+    no_wait_for_what_others_have_seen,
+    expiry_without_a_live_look,
+    one_id_per_binding,
+    no_reservation_where_another_covers,
+    charge_as_if_every_account_saw_it,
+    no_joining,
+    joining_with_empty_hands,
+    activation_without_the_lately_departed,
+]

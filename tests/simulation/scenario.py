@@ -1,0 +1,288 @@
+"""One seed: clients that ask, accounts that come and go, replicas that die, and what must be true of it all."""
+
+import asyncio
+import contextlib
+import itertools
+from dataclasses import replace
+
+from federation_quota.accounting import settler
+from federation_quota.accounting.answer import Allowed, Denied, Exists
+from federation_quota.accounting.store import ConflictError, UnreachableError
+from federation_quota.ledger import settling
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import NO_CLAIM, Claim
+from federation_quota.ledger.judging import Ask, Books
+from federation_quota.quantity import parse
+from federation_quota.resource_name import canonical
+from federation_quota.resources import Resources
+from federation_quota.scope import Selector
+from tests.simulation.world import (
+    EXPIRY_SECONDS,
+    LONGEST_WRITE_SECONDS,
+    NAMESPACE,
+    Decision,
+    Flight,
+    Replica,
+    SimulatedStore,
+    World,
+)
+
+CLASSES = ["", "gold", "silver"]
+NAMES = [f"b{number}" for number in range(5)]
+DURATION_SECONDS = 40.0
+CLIENTS = 3
+
+
+class Violation(AssertionError):  # noqa: N818 - it is the finding, not a failure of the simulation
+    """Something that must never happen has happened."""
+
+
+class Scenario:
+    """A world with inhabitants."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = World(seed)
+        self.rng = self.world.rng
+        self.replica_names = (f"replica{number}" for number in itertools.count())
+        self.ids = itertools.count()
+        self._tasks: asyncio.TaskGroup
+        self._lives: dict[str, asyncio.Task[None]] = {}
+
+    # The cast
+
+    async def run(self) -> None:
+        world = self.world
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            for _ in range(self.rng.choice([2, 3])):
+                self.start_replica()
+            self.create_accounts()
+            inhabitants = [tasks.create_task(self.client()) for _ in range(CLIENTS)]
+            inhabitants += [tasks.create_task(self.administrator()), tasks.create_task(self.reaper())]
+            controller = tasks.create_task(self.controller())
+            await asyncio.sleep(DURATION_SECONDS)
+            for task in inhabitants:
+                task.cancel()
+            # All that was in flight has ended, every reservation has expired, every stalled watch has gone on.
+            await asyncio.sleep(2 * LONGEST_WRITE_SECONDS + 2 * EXPIRY_SECONDS + 30)
+            self.check_nothing_leaked()
+            controller.cancel()
+            for life in self._lives.values():
+                life.cancel()
+        for decision in world.decisions:
+            self.check(decision)
+
+    def create_accounts(self) -> None:
+        spec = {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}]}}
+        self.create_account("all", Selector())
+        self.create_account("gold", Selector.from_spec(spec))
+
+    def create_account(self, name: str, selector: Selector) -> None:
+        limits = {"cpu": parse("10")} if name == "all" else {"cpu": parse("6"), "pods": parse("4")}
+        self.world.store_account(Account(NAMESPACE, name, limits, selector, uid=self.world.uid()))
+
+    def start_replica(self) -> None:
+        name = next(self.replica_names)
+
+        async def live() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                Replica(self.world, name, tasks).start()
+
+        self._lives[name] = self._tasks.create_task(live())
+
+    def crash_replica(self, name: str) -> None:
+        self.world.replicas.pop(name)
+        self.world.departed[name] = self.world.now
+        self._lives.pop(name).cancel()
+
+    # What people and controllers do
+
+    async def client(self) -> None:
+        while True:
+            await self.world.lag(0.6)
+            name = self.rng.choice(NAMES)
+            action = self.rng.random()
+            # Each request is a task of its own: a client that goes away does not end it.
+            if action < 0.15:
+                self.world.delete_binding(name)
+            elif name in self.world.bindings:
+                self._tasks.create_task(self.update(name))
+            else:
+                self._tasks.create_task(self.create(name, self.world.uid()))
+                if self.rng.random() < 0.3:  # as Karmada's detector does
+                    self._tasks.create_task(self.create(name, self.world.uid()))
+
+    def claim(self) -> Claim:
+        replicas = self.rng.randint(1, 4)
+        charge = Resources({"cpu": parse(replicas), "pods": parse(replicas)})
+        return Claim(charge, self.rng.choice(CLASSES))
+
+    async def create(self, name: str, uid: str) -> None:
+        claim = self.claim()
+        flight = await self.admit(name, claim, NO_CLAIM, uid=uid)
+        if flight and await self.survives(flight):
+            if name not in self.world.bindings:
+                self.world.store_binding(name, uid, claim)
+                flight.stored_at = self.world.now
+            self.land(flight)
+
+    async def update(self, name: str) -> None:
+        """A patch without a resourceVersion: reviewed again, on a fresh object, for every conflict."""
+        wanted = self.claim()
+        for attempt in range(6):
+            old = self.world.bindings.get(name)
+            if old is None:
+                return
+            if attempt == 0 and self.rng.random() < 0.3:
+                old = self.stale(name) or old
+            flight = await self.admit(name, wanted, old.claim, base=old.version)
+            if flight is None:
+                return
+            if not await self.survives(flight):
+                return
+            current = self.world.bindings.get(name)
+            if current is not None and current.version == old.version:
+                self.world.store_binding(name, current.uid, wanted)
+                flight.stored_at = self.world.now
+                self.land(flight)
+                return
+            self.land(flight)
+
+    def stale(self, name: str) -> "object":
+        """The object as the API server's own cache may still have it."""
+        versions = [entry for _, known, entry, _ in self.world.binding_events if known == name and entry]
+        return versions[-2] if len(versions) > 1 else None
+
+    async def admit(
+        self, name: str, new: Claim, old: Claim, *, uid: str | None = None, base: int | None = None
+    ) -> Flight | None:
+        world = self.world
+        await world.lag(0.01)
+        replicas = list(world.replicas.values())
+        if not replicas:
+            return None
+        replica = self.rng.choice(replicas)
+        ask = Ask(f"id{next(self.ids)}", name, new, old, uid=uid, base=base)
+        flight = Flight(ask.id, name, new)
+        world.flights.append(flight)
+        life = self._lives[replica.name]
+        answering = asyncio.ensure_future(replica.accountant.answer(NAMESPACE, ask, deadline=world.now + 2.4))
+        await asyncio.wait([answering, life], return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            answering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await answering
+        answer = None if answering.cancelled() or answering.exception() else answering.result()
+        world.note(type(answer).__name__)
+        if isinstance(answer, Allowed):
+            flight.admitted_at = world.now
+            return flight
+        if isinstance(answer, Denied):
+            self.check_denial(answer)
+        self.land(flight)
+        return None
+
+    async def survives(self, flight: Flight) -> bool:
+        """Whether the request lives on to be stored, and when."""
+        chance = self.rng.random()
+        if chance < 0.15:
+            self.land(flight)
+            return False
+        if chance < 0.25:
+            await asyncio.sleep(self.rng.uniform(0, LONGEST_WRITE_SECONDS - 1))
+        else:
+            await self.world.lag(0.03)
+        return True
+
+    def land(self, flight: Flight) -> None:
+        if flight in self.world.flights:
+            self.world.flights.remove(flight)
+
+    async def administrator(self) -> None:
+        """Quotas come, go, and change what they select."""
+        while True:
+            await self.world.lag(10.0)
+            name = self.rng.choice(["all", "gold"])
+            account = self.world.accounts.get(name)
+            if account is None:
+                self.create_accounts_of(name)
+            elif self.rng.random() < 0.5:
+                self.world.delete_account(name)
+                if self.rng.random() < 0.7:
+                    await self.world.lag(0.2)
+                    self.create_accounts_of(name)
+            else:
+                operator = self.rng.choice(["In", "NotIn"])
+                values = [self.rng.choice(["gold", "silver"])]
+                expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
+                selector = Selector.from_spec({"scopeSelector": {"matchExpressions": [expression]}})
+                self.world.store_account(replace(account, selector=selector))
+
+    def create_accounts_of(self, name: str) -> None:
+        if name not in self.world.accounts:
+            self.create_account(name, Selector())
+
+    async def reaper(self) -> None:
+        """Replicas die without a word; others start."""
+        while True:
+            await self.world.lag(20.0)
+            if len(self._lives) > 1:
+                self.crash_replica(self.rng.choice(list(self._lives)))
+                await self.world.lag(1.0)
+            self.start_replica()
+
+    async def controller(self) -> None:
+        """Settles idle accounts, from a view of its own."""
+        world = self.world
+        async with asyncio.TaskGroup() as tasks:
+            replica = Replica(world, "controller", tasks)
+            replica.start()
+            del world.replicas["controller"]  # it admits nothing
+            store, expiry = SimulatedStore(world, "controller"), settling.Expiry(EXPIRY_SECONDS)
+            while True:
+                await world.lag(0.5)
+                for account in list(world.accounts.values()):
+                    with contextlib.suppress(ConflictError, UnreachableError):
+                        settled = await settler.settle(account, replica.observation, expiry, store)
+                        if settled is not account:
+                            await store.write(settled)
+
+    # What must be true
+
+    def check(self, decision: Decision) -> None:
+        """With all that was stored, and all that was admitted and did arrive later, the admission fitted."""
+        account, ours = decision.account, decision.reservation
+        arrived = [one for one in decision.flights if one.stored_at is not None]
+        if not any(flight.id == ours.id for flight in arrived):
+            return  # what was admitted never came to be
+        claims = {name: [claim] for name, claim in decision.stored.items()}
+        for flight in arrived:
+            claims.setdefault(flight.binding, []).append(flight.claim)
+        total = Resources()
+        for several in claims.values():
+            accounted = Resources()
+            for claim in several:
+                accounted = accounted.maximum(account.lens.cost(claim))
+            total = total + accounted
+        before = decision.stored.get(ours.binding, NO_CLAIM)
+        for name, limit in account.limits.items():
+            resource = canonical(name)
+            is_increase = account.lens.cost(ours.claim)[resource] > account.lens.cost(before)[resource]
+            if is_increase and total[resource] > limit:
+                raise Violation(f"{account.name}: {name} reaches {total[resource]} of {limit} at {decision.at:.2f}")
+
+    def check_denial(self, answer: Denied) -> None:
+        """A refusal names a limit that is really exceeded by what it says is used and asked."""
+        for one in answer.denial.exceeded:
+            if one.used + one.requested <= one.limit:
+                self.world.note("denial after a stale review")
+
+    def check_nothing_leaked(self) -> None:
+        for replica in self.world.replicas.values():
+            for account in self.world.accounts.values():
+                if account.reservations:
+                    raise Violation(f"{account.name} still holds {len(account.reservations)} reservations")
+                if replica.observation.view.version >= self.world.version:
+                    books = Books(account, replica.observation.view)
+                    if books.used != self.world.spent(account):
+                        raise Violation(f"{account.name}: used {books.used}, stored {self.world.spent(account)}")

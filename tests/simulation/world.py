@@ -1,0 +1,251 @@
+"""A simulated federation: a store with versions, an API server that behaves as badly as the real one, and time.
+
+What is simulated is everything around the product: stored objects, watches that lag and stall, requests that are
+reviewed several times, on stale objects, that die after they were admitted or are stored long after. What is judged,
+and how accounts are written, is the product's own code.
+"""
+
+import asyncio
+import itertools
+import random
+from dataclasses import dataclass, replace
+
+from federation_quota.accounting.accountant import Accountant
+from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.store import ConflictError, UnreachableError
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.settling import LiveLook
+from federation_quota.ledger.view import Entry
+from federation_quota.resources import Resources
+
+NAMESPACE = "shop"
+# All times around reservations are a tenth of the real ones, in the same proportion: a seed then holds ten times as
+# much. The API server ends every write by then.
+EXPIRY_SECONDS = 6.0
+LONGEST_WRITE_SECONDS = 3.4
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One reviewed request between its admission and its end, as only the world knows it."""
+
+    id: str
+    binding: str
+    claim: Claim
+    admitted_at: float | None = None
+    stored_at: float | None = None
+
+
+@dataclass(slots=True)
+class Decision:
+    """An admission written to an account, and the truth at that moment, to be judged when all is over."""
+
+    account: Account
+    reservation: Reservation
+    at: float
+    stored: dict[str, Claim]
+    flights: list[Flight]  # admitted, here or before this account was looking, and not landed yet
+
+
+class World:
+    """The store, its history, and all that is in flight."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.version = 100
+        self.bindings: dict[str, Entry] = {}
+        self.accounts: dict[str, Account] = {}
+        self.binding_events: list[tuple[int, str, Entry | None, str]] = []  # version, name, entry or deleted, uid
+        self.account_events: list[tuple[int, str, Account | None]] = []  # version, name, account or deleted
+        self.flights: list[Flight] = []
+        self.decisions: list[Decision] = []
+        self.replicas: dict[str, "Replica"] = {}
+        self.departed: dict[str, float] = {}
+        self._followers: list[asyncio.Event] = []
+        self._uids = itertools.count(1)
+        self.counts: dict[str, int] = {}
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def note(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def uid(self) -> str:
+        return f"uid{next(self._uids)}"
+
+    async def lag(self, mean: float) -> None:
+        await asyncio.sleep(self.rng.expovariate(1 / mean))
+
+    # What is stored
+
+    def follow(self) -> asyncio.Event:
+        """An event that is set whenever anything is stored."""
+        event = asyncio.Event()
+        self._followers.append(event)
+        return event
+
+    def next_version(self) -> int:
+        for follower in self._followers:
+            follower.set()
+        self.version += self.rng.randint(1, 3)
+        return self.version
+
+    def store_binding(self, name: str, uid: str, claim: Claim) -> None:
+        entry = Entry(uid, self.next_version(), claim)
+        self.bindings[name] = entry
+        self.binding_events.append((entry.version, name, entry, uid))
+
+    def delete_binding(self, name: str) -> None:
+        entry = self.bindings.pop(name, None)
+        if entry:
+            self.binding_events.append((self.next_version(), name, None, entry.uid))
+
+    def store_account(self, account: Account) -> Account:
+        stored = replace(account, version=str(self.next_version()))
+        self.accounts[account.name] = stored
+        self.account_events.append((int(stored.version), account.name, stored))
+        return stored
+
+    def delete_account(self, name: str) -> None:
+        if self.accounts.pop(name, None):
+            self.account_events.append((self.next_version(), name, None))
+
+    def spent(self, account: Account) -> Resources:
+        total = Resources()
+        for entry in self.bindings.values():
+            total = total + account.lens.cost(entry.claim)
+        return total
+
+    # What was decided
+
+    def decided(self, account: Account, reservation: Reservation) -> None:
+        stored = {name: entry.claim for name, entry in self.bindings.items()}
+        reserved = {one.id for one in account.reservations}
+        admitted = [one for one in self.flights if one.admitted_at is not None or one.id in reserved]
+        self.decisions.append(Decision(account, reservation, self.now, stored, admitted))
+
+
+class SimulatedStore:
+    """The store as one component reaches it: slowly, with lost answers, and through reads that are never stale."""
+
+    def __init__(self, world: World, replica: str) -> None:
+        self._world = world
+        self._replica = replica
+
+    async def read(self, namespace: str, name: str) -> Account | None:
+        await self._world.lag(0.01)
+        return self._world.accounts.get(name)
+
+    async def write(self, account: Account) -> Account:
+        world = self._world
+        await world.lag(0.02)
+        if self._replica in world.departed:
+            raise UnreachableError
+        current = world.accounts.get(account.name)
+        if current is None or current.version != account.version or current.uid != account.uid:
+            world.note("conflict")
+            raise ConflictError
+        before = {one.id for one in current.reservations}
+        # The spec is not ours to write: whatever is stored stays.
+        stored = world.store_account(
+            replace(account, limits=current.limits, selector=current.selector)
+        )
+        for reservation in stored.reservations:
+            if reservation.id not in before and current.is_active:
+                world.decided(stored, reservation)
+        if world.rng.random() < 0.02:
+            world.note("lost answer")
+            raise UnreachableError
+        await world.lag(0.01)
+        return stored
+
+    async def look(self, namespace: str, binding: str) -> LiveLook:
+        await self._world.lag(0.01)
+        entry = self._world.bindings.get(binding)
+        return LiveLook(entry.version if entry else None)
+
+    async def version(self) -> int:
+        await self._world.lag(0.01)
+        return self._world.version
+
+    async def live_replicas(self) -> list[str]:
+        await self._world.lag(0.01)
+        now = self._world.now
+        lately = [name for name, at in self._world.departed.items() if now - at <= EXPIRY_SECONDS]
+        return [*self._world.replicas, *lately]
+
+
+class Replica:
+    """One webhook replica: the product's accountant, fed by watches that lag."""
+
+    def __init__(self, world: World, name: str, tasks: asyncio.TaskGroup) -> None:
+        self.world = world
+        self.name = name
+        self.observation = Observation()
+        self._tasks = tasks
+        self.accountant = Accountant(
+            replica=lambda: name,
+            observation=self.observation,
+            store=SimulatedStore(world, name),
+            tasks=tasks,
+            is_present=lambda: name not in world.departed,
+            expiry_seconds=EXPIRY_SECONDS,
+        )
+
+    def start(self) -> None:
+        """Present first, then a list of everything, then the watches: the order that the product keeps too."""
+        world = self.world
+        world.replicas[self.name] = self
+        self.relist()
+        for account in world.accounts.values():
+            self.accountant.learn(account)
+        self._tasks.create_task(self._watch_bindings(len(world.binding_events)))
+        self._tasks.create_task(self._watch_accounts(len(world.account_events)))
+
+    def relist(self) -> None:
+        entries = [(NAMESPACE, name, entry) for name, entry in self.world.bindings.items()]
+        self.observation.replace(entries, self.world.version)
+
+    async def _watch_bindings(self, position: int) -> None:
+        world = self.world
+        news = world.follow()
+        while True:
+            if position == len(world.binding_events):
+                news.clear()
+                await news.wait()
+            await world.lag(0.03)
+            if world.rng.random() < 0.02:
+                await asyncio.sleep(world.rng.choice([0.2, 1, 10]))
+                if world.rng.random() < 0.3:
+                    world.note("relist")
+                    self.relist()
+                    position = len(world.binding_events)
+            take = world.rng.randint(1, 6)
+            for version, name, entry, uid in world.binding_events[position : position + take]:
+                position += 1
+                if entry is None:
+                    self.observation.delete(NAMESPACE, name, uid, version)
+                else:
+                    self.observation.upsert(NAMESPACE, name, entry)
+
+    async def _watch_accounts(self, position: int) -> None:
+        world = self.world
+        news = world.follow()
+        while True:
+            if position == len(world.account_events):
+                news.clear()
+                await news.wait()
+            await world.lag(0.03)
+            if world.rng.random() < 0.01:
+                await asyncio.sleep(world.rng.choice([0.2, 1]))
+            take = world.rng.randint(1, 6)
+            for version, name, account in world.account_events[position : position + take]:
+                position += 1
+                if account is None:
+                    self.accountant.forget(NAMESPACE, name, version)
+                else:
+                    self.accountant.learn(account)

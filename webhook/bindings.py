@@ -1,0 +1,100 @@
+"""Reviews of ResourceBindings: is there quota for what it asks, and is what protects the quota untouched?"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from federation_quota import karmadaquota
+from federation_quota.accounting.accountant import Accountant
+from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
+from federation_quota.binding import Binding
+from federation_quota.kube import codec
+from federation_quota.kube.mirrors import claim
+from federation_quota.ledger.claim import NO_CLAIM
+from federation_quota.ledger.judging import Ask
+from webhook.review import ALLOWED, Verdict, later, refuse
+
+QUOTA_EXCEEDED: Final = "QuotaExceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class BindingReview:
+    """Validates what is about to be stored."""
+
+    accountant: Accountant
+    is_system: Callable[[str], bool]  # by user name: one of the system's own identities
+    is_warning_only: bool = False  # the break-glass for the whole system
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
+        """Judge a CREATE or UPDATE."""
+        new = codec.decode_binding(request.object)
+        old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
+        if new.is_deleting:
+            return ALLOWED  # finalizers go; what it has is counted until it is gone
+        tampering = _tampering(new, old, is_system=self.is_system(request.user_info.username))
+        if tampering:
+            return refuse(403, "Forbidden", tampering)
+        if new.fault and self.accountant.accounts(new.key.namespace):
+            return refuse(422, "Invalid", f"what {new.key} costs cannot be told: {new.fault}")
+        ask = Ask(
+            id=secrets.token_hex(8),
+            binding=new.key.name,
+            new=claim(new),
+            old=claim(old) if old else NO_CLAIM,
+            uid=None if old else new.uid,
+            base=old.version if old else None,
+            time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+        if not ask.increases:
+            return ALLOWED
+        answer = await self.accountant.answer(
+            new.key.namespace,
+            ask,
+            deadline=deadline,
+            dry_run=bool(request.dry_run),
+            may_exceed=lambda name: self._may_exceed(new.key.namespace, name),
+        )
+        return _verdict(new, answer)
+
+    def _may_exceed(self, namespace: str, name: str) -> bool:
+        if self.is_warning_only:
+            return True
+        accounts = {account.name: account for account in self.accountant.accounts(namespace)}
+        return name in accounts and karmadaquota.quota(accounts[name]).on_exceeded == karmadaquota.WARN
+
+
+def _verdict(binding: Binding, answer: Answer) -> Verdict:
+    match answer:
+        case Allowed(warnings):
+            return Verdict(warnings=tuple(f"{one.message} (let through: the quota only warns)" for one in warnings))
+        case Denied(denial):
+            return Verdict(
+                is_allowed=False,
+                code=403,
+                reason=QUOTA_EXCEEDED,
+                message=denial.message,
+                causes=tuple(denial.causes),
+            )
+        case Exists():
+            return refuse(409, "AlreadyExists", f'resourcebindings.work.karmada.io "{binding.key.name}" already exists')
+        case Later(reason, retry_after_seconds):
+            return later(reason, retry_after_seconds)
+
+
+def _tampering(new: Binding, old: Binding | None, *, is_system: bool) -> str:
+    """What somebody does to a held binding that only the system may; empty where nothing."""
+    if old is None or is_system:
+        return ""
+    if old.is_held and not new.is_held:
+        return (
+            f"{new.key} is held until its quota has room: federation-quota alone releases it. "
+            "Make room, raise the quota, or delete the workload."
+        )
+    if new.is_held and not old.is_held:
+        return f"{new.key} can be marked as held by federation-quota alone"
+    if old.is_held and {share.name for share in new.clusters} - {share.name for share in old.clusters}:
+        return f"{new.key} is held until its quota has room: it is given no clusters meanwhile"
+    return ""

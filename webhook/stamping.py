@@ -1,0 +1,78 @@
+"""The stamp on a binding: written here, by nobody else, from what the template says.
+
+A mutating review. Whatever a client wrote into the annotation is overwritten: with the stamp that the binding had, or,
+where it is new or its template has changed, with one made from the template as it is now.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from federation_quota import stamp, workload
+from federation_quota.binding import Binding, TemplateRef
+from federation_quota.kube import codec, error
+from federation_quota.kube.client import Client
+from federation_quota.kube.discovery import Discovery, UnknownResourceError
+from federation_quota.stamp import STAMP_ANNOTATION, Stamp
+from webhook.review import ALLOWED, Verdict, later
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Stamping:
+    """Stamps bindings as they are created and changed."""
+
+    client: Client
+    discovery: Discovery
+    priorities: Mapping[str, int]  # the value of each priority class
+    timeout_seconds: float = 2.0
+
+    async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
+        """The patch that stamps a binding; nothing where it carries the right stamp already."""
+        new = codec.decode_binding(request.object)
+        old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
+        if new.is_deleting:
+            return ALLOWED
+        if old is not None and old.template == new.template and old.stamp != stamp.NO_STAMP and not old.stamp.fault:
+            wanted = old.stamp
+        else:
+            try:
+                wanted = await self._stamp(new)
+            except error.KubeError as problem:
+                return later(f"what {new.key} propagates could not be read: {problem}")
+        return _patched(request, wanted)
+
+    async def _stamp(self, binding: Binding) -> Stamp:
+        """What the template says now. One that is gone takes its binding along: what it was counts until then."""
+        template = binding.template
+        try:
+            resource = await self.discovery.of_object(template.api_version, template.kind)
+        except UnknownResourceError:
+            return replace(binding.stamp, fault="") if not binding.stamp.fault else stamp.NO_STAMP
+        manifest = await self._read(template)
+        name = workload.priority_class(manifest) if manifest else ""
+        return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural)
+
+    async def _read(self, template: TemplateRef) -> dict[str, Any] | None:
+        resource = await self.discovery.of_object(template.api_version, template.kind)
+        namespace = template.namespace if resource.namespaced else None
+        try:
+            body = await self.client.get(resource, template.name, namespace, timeout_seconds=self.timeout_seconds)
+        except error.NotFoundError:
+            return None
+        return codec.decode_object(body)
+
+
+def _patched(request: codec.AdmissionRequest, wanted: Stamp) -> Verdict:
+    metadata = codec.decode_object(request.object).get("metadata") or {}
+    annotations = metadata.get("annotations")
+    text = wanted.encode()
+    if annotations and annotations.get(STAMP_ANNOTATION) == text:
+        return ALLOWED
+    if not annotations:
+        return Verdict(patch=({"op": "add", "path": "/metadata/annotations", "value": {STAMP_ANNOTATION: text}},))
+    path = "/metadata/annotations/" + STAMP_ANNOTATION.replace("~", "~0").replace("/", "~1")
+    return Verdict(patch=({"op": "add", "path": path, "value": text},))
