@@ -2,20 +2,43 @@
 
 Each hook is told of as little as it can be: `matchConditions` let the API server itself pass what cannot matter, so
 that deletions, finalizers and untouched specs cost no call and do not depend on us being there.
+
+Three configurations, by what happens when nobody answers. What decides, and what stamps, fails closed. The early word
+to people fails open: it stands in nobody's way, and what it could not say is said later by what decides.
 """
 
 import base64
 from typing import Any, Final
 
-from federation_quota.names import MUTATING, PARTS, VALIDATING
+from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION
+from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TRUE
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
+VALIDATE_WORKS: Final = "/validate/works"
+WARN_WORKLOADS: Final = "/warn/workloads"
+DENY_WORKLOADS: Final = "/deny/workloads"
+
+DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
+"""On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
+API server looks at it to choose between our two hooks for workloads."""
 
 _TIMEOUT_SECONDS: Final = 10
+_ADVICE_TIMEOUT_SECONDS: Final = 3  # somebody waits at a terminal, and gets on without our word
+
+# What Karmada's Works say of themselves, and where it keeps them.
+_BINDING_NAME: Final = "resourcebinding.karmada.io/name"
+_EXECUTION_SPACE: Final = "karmada-es-"
+# What has a spec that no pods come from. A kind that is not named here is asked about, and found to be harmless.
+_WITHOUT_PODS: Final = [
+    "v1/Service",
+    "v1/PersistentVolumeClaim",
+    "networking.k8s.io/v1/Ingress",
+    "networking.k8s.io/v1/NetworkPolicy",
+    "policy/v1/PodDisruptionBudget",
+]
 
 
 def configurations(url: str, bundle: bytes) -> list[dict[str, Any]]:
@@ -34,12 +57,21 @@ def configurations(url: str, bundle: bytes) -> list[dict[str, Any]]:
                     _changes(),
                 ),
                 _hook("karmadaquotas.quota.karmada.io", url + VALIDATE_QUOTAS, bundle, _quotas(), _alive()),
+                _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
             ],
         ),
         _configuration(
             "MutatingWebhookConfiguration",
             MUTATING,
             [_hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes())],
+        ),
+        _configuration(
+            "ValidatingWebhookConfiguration",
+            ADVISING,
+            [
+                _advising("warn.quota.karmada.io", url + WARN_WORKLOADS, bundle, "NotIn"),
+                _advising("deny.quota.karmada.io", url + DENY_WORKLOADS, bundle, "In"),
+            ],
         ),
     ]
 
@@ -76,6 +108,19 @@ def _hook(name: str, url: str, bundle: bytes, rule: dict[str, Any], *conditions:
     }
 
 
+def _advising(name: str, url: str, bundle: bytes, operator: str) -> dict[str, Any]:
+    """A hook for the workloads of the namespaces whose label is, or is not, set. It fails open."""
+    asked = {"key": DENY_AT_APPLY_LABEL, "operator": operator, "values": [TRUE]}
+    return {
+        **_hook(name, url, bundle, _workloads(), _alive(), _spec_changes()),
+        "rules": [_workloads(), _rule("batch", "v1", ["jobs"]), _rule("", "v1", ["pods"], ["CREATE"])],
+        "namespaceSelector": {"matchExpressions": [asked]},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": _ADVICE_TIMEOUT_SECONDS,
+    }
+
+
 def _bindings() -> dict[str, Any]:
     return _rule("work.karmada.io", "v1alpha2", ["resourcebindings"])
 
@@ -84,12 +129,22 @@ def _quotas() -> dict[str, Any]:
     return _rule("quota.karmada.io", "v1alpha1", ["karmadaquotas", "karmadaquotas/status"])
 
 
-def _rule(group: str, version: str, resources: list[str]) -> dict[str, Any]:
+def _works() -> dict[str, Any]:
+    return _rule("work.karmada.io", "v1alpha1", ["works"])
+
+
+def _workloads() -> dict[str, Any]:
+    """The kinds of which Karmada itself reads replicas and requests (`workload.replicas`), Jobs and Pods beside."""
+    kinds = ["deployments", "statefulsets", "replicasets"]
+    return _rule("apps", "v1", [*kinds, *(f"{kind}/scale" for kind in kinds)])
+
+
+def _rule(group: str, version: str, resources: list[str], operations: list[str] | None = None) -> dict[str, Any]:
     return {
         "apiGroups": [group],
         "apiVersions": [version],
         "resources": resources,
-        "operations": ["CREATE", "UPDATE"],
+        "operations": operations or ["CREATE", "UPDATE"],
         "scope": "Namespaced",
     }
 
@@ -109,6 +164,33 @@ def _changes() -> dict[str, str]:
         ]
     )
     return {"name": "something-that-counts-changes", "expression": f"request.operation == 'CREATE' || !({same})"}
+
+
+def _spec_changes() -> dict[str, str]:
+    return {"name": "spec-changes", "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+
+
+def _dispatched() -> list[dict[str, str]]:
+    """Works that bring a binding's pods to a member, and bring something else than before.
+
+    A condition that is false outweighs one that fails: of what the first three rule out, the last may be too large.
+    """
+    manifests = "object.spec.workload.manifests"
+    has_manifests = "has(object.spec) && has(object.spec.workload) && has(object.spec.workload.manifests)"
+    makes_pods = f"has(one.spec) && !(one.apiVersion + '/' + one.kind in {_WITHOUT_PODS!r})"
+    return [
+        {"name": "in-an-execution-space", "expression": f"request.namespace.startsWith({_EXECUTION_SPACE!r})"},
+        {
+            "name": "for-a-binding",
+            "expression": f"has(object.metadata.annotations) && {_BINDING_NAME!r} in object.metadata.annotations",
+        },
+        {"name": "may-bring-pods", "expression": f"{has_manifests} && {manifests}.exists(one, {makes_pods})"},
+        {
+            "name": "manifests-change",
+            "expression": "request.operation == 'CREATE' || !has(oldObject.spec.workload)"
+            " || object.spec.workload != oldObject.spec.workload",
+        },
+    ]
 
 
 def _value(owner: str, field: str, key: str) -> str:

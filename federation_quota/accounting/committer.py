@@ -23,6 +23,8 @@ PATIENCE_SECONDS = 2.0
 SUSPICION_SECONDS = 5.0
 # How often an account that is not active yet is looked at again without news of it: replicas also leave silently.
 TAKE_UP_SECONDS = 1.0
+# How long to leave a store alone that did not answer, or answered that it could not.
+RETRY_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Committer:
         self._taken_back: set[str] = set()
         self._news = asyncio.Event()
         self._judged_at = 0  # the observation's count of changes when asks were last judged
+        self._behind_since: float | None = None  # since when the view has been behind the account
+        self._is_closed = False
         self._start_clocks(account)
 
     def learn(self, account: Account | None) -> None:
@@ -109,6 +113,8 @@ class Committer:
     async def submit(self, ask: Ask, deadline: float, *, dry_run: bool = False, may_exceed: bool = False) -> Judgement:
         """The account's verdict on an ask; an `Admitted` has been written. `may_exceed`: it is admitted in any case."""
         waiting = _Waiting(ask, deadline, dry_run, may_exceed, asyncio.get_running_loop().create_future())
+        if self._is_closed:
+            return Judgement(Undecided(_CLOSED) if self.account else Gone(), self.account)
         self._queue.append(waiting)
         self._news.set()
         return await waiting.judgement
@@ -126,14 +132,15 @@ class Committer:
                 self._expire_asks()
                 try:
                     is_idle = await self._serve()
-                except (ConflictError, UnreachableError):
-                    await self._read_again()
+                except (ConflictError, UnreachableError) as problem:
+                    await self._read_again(problem)
                     continue
                 if is_idle:
                     await self._wait()
         finally:
+            self._is_closed = True
             for waiting in self._queue:
-                waiting.resolve(Undecided("this replica is shutting down"), None)
+                waiting.resolve(Undecided(_CLOSED), None)
 
     async def _serve(self) -> bool:
         """One round; True where nothing more can be done without news."""
@@ -150,6 +157,7 @@ class Committer:
         if self._observation.view.version < account.observed:
             self._tell_all("this replica has yet to see what others have seen")
             return await self._catch_up(account)
+        self._behind_since = None
         if not self._queue and not self._taken_back:
             return True
         return await self._commit(account)
@@ -162,15 +170,18 @@ class Committer:
         # From here to the write nothing is awaited: judged is what is written.
         view = self._observation.view
         self._judged_at = self._observation.changes
+        # What was found stored and has yet to reach this view is counted by its reservation until then.
+        looks = {identifier: look for identifier, look in looks.items() if (look.version or 0) <= view.version}
         settled = settling.settle(account, view, looks)
         kept = [one for one in settled.reservations if one.id not in self._taken_back]
         taken_back = {one.id for one in account.reservations} & self._taken_back
         books = Books(settled.with_reservations(kept), view)
-        batch, self._queue = self._queue[:MOST_IN_ONE_WRITE], self._queue[MOST_IN_ONE_WRITE:]
+        queue, self._queue = self._queue, []
         decided: list[tuple[_Waiting, Outcome]] = []
         undecided: list[_Waiting] = []
-        for waiting in batch:
-            outcome = self._judge(books, waiting)
+        for waiting in queue:
+            # Who has to wait keeps nobody behind from being judged: only what is decided fills the write.
+            outcome = self._judge(books, waiting) if len(decided) < MOST_IN_ONE_WRITE else None
             if outcome is None:
                 undecided.append(waiting)
             else:
@@ -186,17 +197,17 @@ class Committer:
                 fresh = await self._store.read(self._namespace, self.name)
                 if fresh is None or fresh.version != account.version:
                     self.account = fresh
-                    self._queue[:0] = batch
+                    self._queue[:0] = queue
                     return False
             else:
                 self._taken_back &= {one.id for one in account.reservations}
-        except (ConflictError, UnreachableError):
-            self._queue[:0] = batch
+        except BaseException:  # and when this task is cancelled: they are answered all the same
+            self._queue[:0] = queue
             raise
         for waiting, outcome in decided:
             waiting.resolve(outcome, account)
         self._queue[:0] = undecided
-        return len(self._queue) == len(undecided)
+        return len(self._queue) == len(undecided) and len(decided) < MOST_IN_ONE_WRITE
 
     def _judge(self, books: Books, waiting: _Waiting) -> Outcome | None:
         """The outcome for one ask beside all before it; None where only time can tell."""
@@ -226,8 +237,10 @@ class Committer:
         if not joining.has_joined(account, self._replica()):
             # Nothing is awaited between the journal and the write's start, and since the account is known here every
             # admission that it sees goes through this very committer: what is brought is complete.
-            recent = self._journal.recent(self._namespace, self._observation.view, now)
-            self._keep(await self._store.write(joining.join(account, self._replica(), recent)))
+            view = self._observation.view
+            recent = self._journal.recent(self._namespace, view, now)
+            joined = joining.join(account, self._replica(), recent, observed=view.newest(self._namespace))
+            self._keep(await self._store.write(joined))
             return False
         active = joining.activate(account, await self._store.live_replicas())
         if active.is_active and account is self.account:
@@ -238,14 +251,17 @@ class Committer:
     async def _catch_up(self, account: Account) -> bool:
         """Wait for the view, unless what it waits for can never come: a store that was restored from the past."""
         now = asyncio.get_running_loop().time()
-        deadline = min((*(waiting.deadline for waiting in self._queue), now + SUSPICION_SECONDS))
-        try:
-            async with asyncio.timeout_at(deadline):
-                await _first(self._observation.reached(account.observed), self._news.wait())
-        except TimeoutError:
-            waited = asyncio.get_running_loop().time() >= now + SUSPICION_SECONDS
-            if waited and account is self.account and await self._store.version() < account.observed:
-                self._keep(await self._store.write(joining.initialise(account)))
+        # Counted from when it fell behind, not from the last ask: those keep coming.
+        since = self._behind_since = now if self._behind_since is None else self._behind_since
+        if now < since + SUSPICION_SECONDS:
+            deadline = min((*(waiting.deadline for waiting in self._queue), since + SUSPICION_SECONDS))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await _first(self._observation.reached(account.observed), self._news.wait())
+            return False
+        self._behind_since = None
+        if await self._store.version() < account.observed and account is self.account:
+            self._keep(await self._store.write(joining.initialise(account)))
         return False
 
     async def _look(self, account: Account) -> dict[str, settling.LiveLook]:
@@ -253,24 +269,28 @@ class Committer:
         expired = self._expiry.expired(account, asyncio.get_running_loop().time())
         return {one.id: await self._store.look(self._namespace, one.binding) for one in expired}
 
-    async def _read_again(self) -> None:
+    async def _read_again(self, problem: Exception) -> None:
         """After a conflict, or a write whose fate is not known: what is true is in the store."""
+        is_answered = not isinstance(problem, UnreachableError)
         try:
             self.account = await self._store.read(self._namespace, self.name)
         except UnreachableError:
+            is_answered = False
+        if not is_answered:
             self._tell_all("the API server does not answer")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _wait(self) -> None:
         """Until there is news of the account, of its namespace's bindings, or the first ask has waited enough."""
         account = self.account
         deadline = min((waiting.deadline for waiting in self._queue), default=None)
-        if account is not None and not account.is_active:
+        is_active = account is not None and account.is_active
+        if not is_active:
             next_look = asyncio.get_running_loop().time() + TAKE_UP_SECONDS
-            deadline = min(deadline, next_look) if deadline else next_look
+            deadline = next_look if deadline is None else min(deadline, next_look)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                if self._queue:
+                if self._queue and is_active:  # bindings are no news for an account that is not active yet
                     await _first(self._news.wait(), self._observation.changed(self._namespace, self._judged_at))
                 else:
                     await self._news.wait()
@@ -298,6 +318,9 @@ class Committer:
     def _tell_all(self, reason: str) -> None:
         for waiting in self._queue:
             waiting.reason = reason
+
+
+_CLOSED = "this replica is shutting down"
 
 
 def _is_written(waiting: _Waiting, outcome: Outcome) -> bool:

@@ -53,14 +53,18 @@ def has_joined(account: Account, replica: str) -> bool:
     return (replica, account.lens.shape) in account.joined
 
 
-def join(account: Account, replica: str, recent: Iterable[Reservation]) -> Account:
-    """The account with the replica in it and what it admitted lately; to be written under the account's version."""
+def join(account: Account, replica: str, recent: Iterable[Reservation], observed: int = 0) -> Account:
+    """The account with the replica in it and what it admitted lately; to be written under the account's version.
+
+    `observed` is the latest binding event that the replica has seen there: another one whose view is further behind
+    would miss what this one saw stored, and so no longer brings.
+    """
     known = {reservation.id for reservation in account.reservations}
     brought = [one for one in recent if one.id not in known and account.lens.cost(one.claim)]
     shape = account.lens.shape
     # Those who joined an earlier shape have yet to join this one.
     joined = frozenset({*(pair for pair in account.joined if pair[1] == shape), (replica, shape)})
-    return replace(account, joined=joined, reservations=(*account.reservations, *brought))
+    return replace(account.with_reservations((*account.reservations, *brought), observed), joined=joined)
 
 
 def activate(account: Account, live: Iterable[str]) -> Account:

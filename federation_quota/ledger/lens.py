@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 from federation_quota.ledger.claim import Claim
 from federation_quota.resource_name import COUNT
@@ -35,5 +36,10 @@ class Lens:
     @property
     def shape(self) -> str:
         """A short text that is equal exactly when the lens is, for an account's status."""
-        described = f"{self.selector}|{'|'.join(sorted(self.names))}"
-        return hashlib.sha256(described.encode()).hexdigest()[:16]
+        return _shape(self)
+
+
+@lru_cache(maxsize=4096)  # asked for at every admission, of the same few
+def _shape(lens: Lens) -> str:
+    described = f"{lens.selector}|{'|'.join(sorted(lens.names))}"
+    return hashlib.sha256(described.encode()).hexdigest()[:16]

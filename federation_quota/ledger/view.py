@@ -40,28 +40,34 @@ class View:
 
     def __init__(self) -> None:
         self.version = 0  # everything up to here has been seen
+        self._listed_at = 0  # the last list holds everything up to here: events that old are in it
         self._namespaces: dict[str, _Namespace] = {}
         self._tombstones: OrderedDict[tuple[str, str], Tombstone] = OrderedDict()
 
     def upsert(self, namespace: str, name: str, entry: Entry) -> None:
         """A binding was stored. Events may come again: an older version never replaces a newer one."""
-        here = self._namespaces.setdefault(namespace, _Namespace())
-        known = here.entries.get(name)
+        if entry.version <= self._listed_at:
+            return
+        known = self.get(namespace, name)
         buried = self._tombstones.get((namespace, name))
         if (known is None or known.version < entry.version) and (buried is None or buried.version < entry.version):
-            here.put(name, entry)
+            self._namespaces.setdefault(namespace, _Namespace()).put(name, entry)
         self.reach(entry.version)
 
     def delete(self, namespace: str, name: str, uid: str, version: int) -> None:
         """A binding was deleted, by the event of that version."""
+        if version <= self._listed_at:
+            return
         here = self._namespaces.get(namespace)
         known = here.entries.get(name) if here else None
         if here and known and known.version < version:
             here.put(name, None)
             if not here.entries:
                 del self._namespaces[namespace]
-        self._tombstones[namespace, name] = Tombstone(uid, version)
-        self._tombstones.move_to_end((namespace, name))
+        buried = self._tombstones.get((namespace, name))
+        if buried is None or buried.version < version:
+            self._tombstones[namespace, name] = Tombstone(uid, version)
+            self._tombstones.move_to_end((namespace, name))
         while len(self._tombstones) > MOST_TOMBSTONES:
             self._tombstones.popitem(last=False)
         self.reach(version)
@@ -83,7 +89,7 @@ class View:
         for (namespace, name), entry in listed.items():
             self._namespaces.setdefault(namespace, _Namespace()).put(name, entry)
         # A list may be older than what was seen before only if the store itself went back: then this is what is true.
-        self.version = version
+        self.version = self._listed_at = version
         self._tombstones = OrderedDict((key, dead) for key, dead in self._tombstones.items() if dead.version <= version)
 
     def reach(self, version: int) -> None:
@@ -103,6 +109,10 @@ class View:
         """All bindings of a namespace."""
         here = self._namespaces.get(namespace)
         return here.entries if here else {}
+
+    def newest(self, namespace: str) -> int:
+        """The version of the latest event among the stored bindings of a namespace; 0 where there are none."""
+        return max((entry.version for entry in self.entries(namespace).values()), default=0)
 
     def namespaces(self) -> list[str]:
         """The namespaces that have bindings."""

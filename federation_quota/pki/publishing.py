@@ -41,7 +41,7 @@ class ConfigurationPatch:
 
 def trust_of(configurations: Iterable[Mapping[str, Any]], expected: Collection[Hook] = ()) -> Trust:
     """What every hook trusts: nothing where the bundle is missing or unreadable, or an expected hook is not there."""
-    found: dict[Hook, frozenset[x509.Certificate]] = {}
+    found: dict[Hook, frozenset[x509.Certificate]] = dict.fromkeys(expected, frozenset())
     for configuration in configurations:
         for webhook in configuration.get("webhooks") or ():
             hook = Hook(configuration["kind"], configuration["metadata"]["name"], webhook["name"])

@@ -14,7 +14,7 @@ from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
 
-SHAPE = Shape(members=2, nodes=2)
+SHAPE = Shape(members=2, nodes=2, quota=2)
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def guard() -> Iterator[Guard]:
 def federation(
     guard: Guard, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Federation]:
-    """A real federation with two members that run pods, for the whole run."""
+    """A real federation with two members that run pods and the product itself, for the whole run."""
     folder = tmp_path_factory.mktemp("federation")
     federation = Federation(folder / "fed")
     capture = request.config.pluginmanager.getplugin("capturemanager")

@@ -196,7 +196,7 @@ class _Tasks(asyncio.TaskGroup):
         super().__init__()
         self._started: list[asyncio.Task[Any]] = []
 
-    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:  # type: ignore[override] # noqa: ANN401
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:  # noqa: ANN401
         task = super().create_task(coro, **options)
         self._started.append(task)
         return task

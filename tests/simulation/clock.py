@@ -29,7 +29,7 @@ class _NoSelector(selectors.BaseSelector):
         self.now += max(timeout, 0) + 1e-7
         return []
 
-    def get_map(self) -> dict[Any, selectors.SelectorKey]:  # type: ignore[override]
+    def get_map(self) -> dict[Any, selectors.SelectorKey]:
         return self._map
 
 

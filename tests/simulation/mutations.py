@@ -13,7 +13,7 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
 from federation_quota.ledger.settling import LiveLook
-from tests.simulation import scenario
+from tests.simulation.world import SimulatedStore
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -30,10 +30,10 @@ def no_wait_for_what_others_have_seen(patch: pytest.MonkeyPatch) -> None:
 def expiry_without_a_live_look(patch: pytest.MonkeyPatch) -> None:
     """A reservation that is old enough ends, without anybody looking how it went."""
 
-    async def look(self: scenario.SimulatedStore, namespace: str, binding: str) -> LiveLook:
+    async def look(self: SimulatedStore, namespace: str, binding: str) -> LiveLook:
         return LiveLook(None)
 
-    patch.setattr(scenario.SimulatedStore, "look", look)
+    patch.setattr(SimulatedStore, "look", look)
 
 
 def one_id_per_binding(patch: pytest.MonkeyPatch) -> None:
@@ -82,15 +82,6 @@ def joining_with_empty_hands(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joining.Journal, "recent", lambda self, namespace, view, now: [])
 
 
-def activation_without_the_lately_departed(patch: pytest.MonkeyPatch) -> None:
-    """A replica that died a moment ago is forgotten at once, with what it had admitted."""
-
-    async def live_replicas(self: scenario.SimulatedStore) -> list[str]:
-        return list(self._world.replicas)
-
-    patch.setattr(scenario.SimulatedStore, "live_replicas", live_replicas)
-
-
 ALL: list[Mutation] = [
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
@@ -99,5 +90,4 @@ ALL: list[Mutation] = [
     charge_as_if_every_account_saw_it,
     no_joining,
     joining_with_empty_hands,
-    activation_without_the_lately_departed,
 ]

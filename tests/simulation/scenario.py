@@ -6,12 +6,13 @@ import itertools
 from dataclasses import replace
 
 from federation_quota.accounting import settler
-from federation_quota.accounting.answer import Allowed, Denied, Exists
+from federation_quota.accounting.answer import Allowed, Denied
 from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask, Books
+from federation_quota.ledger.view import Entry
 from federation_quota.quantity import parse
 from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
@@ -73,7 +74,11 @@ class Scenario:
             self.check(decision)
 
     def create_accounts(self) -> None:
-        spec = {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}]}}
+        spec = {
+            "scopeSelector": {
+                "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}]
+            }
+        }
         self.create_account("all", Selector())
         self.create_account("gold", Selector.from_spec(spec))
 
@@ -148,7 +153,7 @@ class Scenario:
                 return
             self.land(flight)
 
-    def stale(self, name: str) -> "object":
+    def stale(self, name: str) -> Entry | None:
         """The object as the API server's own cache may still have it."""
         versions = [entry for _, known, entry, _ in self.world.binding_events if known == name and entry]
         return versions[-2] if len(versions) > 1 else None

@@ -61,7 +61,7 @@ class World:
         self.account_events: list[tuple[int, str, Account | None]] = []  # version, name, account or deleted
         self.flights: list[Flight] = []
         self.decisions: list[Decision] = []
-        self.replicas: dict[str, "Replica"] = {}
+        self.replicas: dict[str, Replica] = {}
         self.departed: dict[str, float] = {}
         self._followers: list[asyncio.Event] = []
         self._uids = itertools.count(1)
@@ -151,9 +151,7 @@ class SimulatedStore:
             raise ConflictError
         before = {one.id for one in current.reservations}
         # The spec is not ours to write: whatever is stored stays.
-        stored = world.store_account(
-            replace(account, limits=current.limits, selector=current.selector)
-        )
+        stored = world.store_account(replace(account, limits=current.limits, selector=current.selector))
         for reservation in stored.reservations:
             if reservation.id not in before and current.is_active:
                 world.decided(stored, reservation)

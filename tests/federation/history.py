@@ -1,0 +1,86 @@
+"""An independent witness: every stored version of every binding in a namespace, from a watch of its own.
+
+What a binding costs is computed here by code of its own, from the raw object: nothing of the product's is used.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from fractions import Fraction
+from typing import Any
+
+from federation_quota.kube.client import Client
+from federation_quota.kube.quotas import RESOURCE_BINDINGS
+
+
+def cpu(binding: dict[str, Any]) -> Fraction:
+    """The cpu that a binding costs, in cores: asked for or assigned, whichever is more."""
+    spec = binding["spec"]
+    text = str(((spec.get("replicaRequirements") or {}).get("resourceRequest") or {}).get("cpu", "0"))
+    each = Fraction(text[:-1]) / 1000 if text.endswith("m") else Fraction(text)
+    assigned = sum(cluster.get("replicas", 0) for cluster in spec.get("clusters") or [])
+    return each * int(max(spec.get("replicas", 0), assigned))
+
+
+class History:
+    """All that was stored, in order."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, Fraction] = {}
+        self.highest = Fraction(0)
+        self.versions = 0
+        self.changed = asyncio.Event()
+
+    @property
+    def total(self) -> Fraction:
+        return sum(self.stored.values(), Fraction(0))
+
+    def take(self, line: bytes) -> None:
+        event = json.loads(line)
+        if event["type"] == "BOOKMARK":
+            return
+        name = event["object"]["metadata"]["name"]
+        if event["type"] == "DELETED":
+            self.stored.pop(name, None)
+        else:
+            self.stored[name] = cpu(event["object"])
+        self.versions += 1
+        self.changed.set()
+        self.highest = max(self.highest, self.total)
+
+
+@asynccontextmanager
+async def witness(client: Client, namespace: str) -> AsyncIterator[History]:
+    """Watch from now on, until the block is left and everything stored in it was seen."""
+    history = History()
+    async for page in client.list(RESOURCE_BINDINGS, namespace):
+        version = page.version
+        for raw in page.items:
+            item = json.loads(bytes(raw))
+            history.stored[item["metadata"]["name"]] = cpu(item)
+
+    async def follow() -> None:
+        async with client.watch(RESOURCE_BINDINGS, namespace, version=version, timeout_seconds=600) as lines:
+            async for line in lines:
+                history.take(line)
+
+    task = asyncio.create_task(follow())
+    try:
+        yield history
+        stored = await _stored(client, namespace)
+        async with asyncio.timeout(30):
+            while history.stored != stored:
+                await history.changed.wait()
+                history.changed.clear()
+    finally:
+        task.cancel()
+
+
+async def _stored(client: Client, namespace: str) -> dict[str, Fraction]:
+    found = {}
+    async for page in client.list(RESOURCE_BINDINGS, namespace):
+        for raw in page.items:
+            item = json.loads(bytes(raw))
+            found[item["metadata"]["name"]] = cpu(item)
+    return found

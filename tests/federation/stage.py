@@ -1,0 +1,91 @@
+"""One namespace of the federation, as a test acts in it and looks at it."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from localfed.federation import Federation
+from localfed.kubectl import KubectlError
+
+
+def eventually(condition: Callable[[], object], within_seconds: float = 30, what: str = "it") -> None:
+    """Return when the condition holds; fail when it does not in time."""
+    deadline = time.monotonic() + within_seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {within_seconds} s"
+        time.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A namespace, with the verbs of a test."""
+
+    federation: Federation
+    namespace: str
+
+    def kubectl(self, *arguments: str, context: str | None = None, manifest: str | None = None) -> str:
+        return self.federation.kubectl(*arguments, "-n", self.namespace, context=context, manifest=manifest)
+
+    def apply(self, *objects: dict[str, Any]) -> str:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        return self.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
+
+    def delete(self, kind: str, name: str) -> None:
+        self.kubectl("delete", kind, name)
+
+    def get(self, kind: str, name: str, context: str | None = None) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-o", "json", context=context))
+        except KubectlError as error:
+            if "NotFound" in error.stderr:
+                return None
+            raise
+        return found
+
+    def binding(self, name: str) -> dict[str, Any] | None:
+        return self.get("resourcebinding", f"{name}-deployment")
+
+    def clusters(self, name: str) -> dict[str, int]:
+        """The replicas that each cluster was given."""
+        found = self.binding(name) or {}
+        return {one["name"]: one["replicas"] for one in found.get("spec", {}).get("clusters") or []}
+
+    def in_members(self, name: str) -> dict[str, int]:
+        """The replicas that each member was asked to run; members that were asked nothing are left out."""
+        found = {}
+        for member in self.federation.members:
+            deployment = self.get("deployment", name, context=member)
+            if deployment:
+                found[member] = deployment["spec"]["replicas"]
+        return found
+
+    def status(self, quota: str) -> dict[str, Any]:
+        found = self.get("karmadaquota", quota)
+        return (found or {}).get("status") or {}
+
+    def used(self, quota: str) -> dict[str, str]:
+        used: dict[str, str] = self.status(quota).get("used") or {}
+        return used
+
+    @staticmethod
+    def used_text(cores: Fraction) -> str:
+        """So many cores as Kubernetes writes them."""
+        return str(cores) if cores.denominator == 1 else f"{cores * 1000}m"
+
+    def is_active(self, quota: str) -> bool:
+        return bool(self.status(quota).get("shape"))
+
+    def quota_active(self, quota: str) -> None:
+        eventually(lambda: self.is_active(quota), what=f"quota {quota} is active")
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The Events about the object of that name."""
+        selector = f"--field-selector=involvedObject.name={name}"
+        items: list[dict[str, Any]] = json.loads(self.kubectl("get", "events", selector, "-o", "json"))["items"]
+        return items
+
+    def has_event(self, name: str, reason: str, text: str) -> bool:
+        return any(one["reason"] == reason and text in one["message"] for one in self.events(name))
