@@ -33,11 +33,16 @@ lint: env ## Formatting, lints, types, and the import rings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python hack/crds.py --check
 
 .PHONY: fix
 fix: env ## Mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
+
+.PHONY: crds
+crds: env ## Write crds/ anew from the models
+	@$(BIN)/python hack/crds.py
 
 .PHONY: bench
 bench: env ## Measure, as ratios against the peers in one run

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from federation_quota import api, hooks
+from federation_quota.api.meta import GROUP
 from federation_quota.kube import error
 from federation_quota.kube.client import Client, PatchType
 from federation_quota.kube.resource import Resource
@@ -22,6 +23,7 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 FLOW_SCHEMAS = Resource("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", namespaced=False)
 PRIORITY_LEVELS = Resource(
     "flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", namespaced=False
@@ -43,7 +45,10 @@ class Installation:
 
     async def ensure_namespace(self) -> None:
         """Where leases and Secrets are kept."""
-        await self._apply(NAMESPACES, _object("v1", "Namespace", self._namespace))
+        namespace = _object("v1", "Namespace", self._namespace)
+        # It is about the federation itself: no member needs a copy.
+        namespace["metadata"]["labels"] = {**PARTS, "namespace.karmada.io/skip-auto-propagation": "true"}
+        await self._apply(NAMESPACES, namespace)
 
     async def ensure_kinds(self) -> None:
         """Our kinds, served."""
@@ -51,6 +56,8 @@ class Installation:
             await self._apply(DEFINITIONS, resource.definition())
         for resource in api.RESOURCES:
             await self._wait_until_served(resource.name)
+        for role in _tenant_roles():
+            await self._apply(CLUSTER_ROLES, role)
         await self._apply(PRIORITY_LEVELS, _priority_level())
         await self._apply(FLOW_SCHEMAS, _flow_schema(self._system_users))
 
@@ -98,6 +105,16 @@ def _decoded(body: bytes) -> dict[str, Any]:
 
 def _object(api_version: str, kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "labels": PARTS}}
+
+
+def _tenant_roles() -> list[dict[str, Any]]:
+    """Tenants see their own quotas, through the roles that everybody has; changing them is for administrators."""
+    aggregated = {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in ("view", "edit", "admin")}
+    view = _object(CLUSTER_ROLES.api_version, CLUSTER_ROLES.kind, f"{SYSTEM}-view")
+    view["metadata"]["labels"] = {**PARTS, **aggregated}
+    plurals = [resource.plural for resource in api.RESOURCES]
+    view["rules"] = [{"apiGroups": [GROUP], "resources": plurals, "verbs": ["get", "list", "watch"]}]
+    return [view]
 
 
 def _priority_level() -> dict[str, Any]:

@@ -8,18 +8,18 @@ clusters yet may cost more than is known here.
 Pure: no more than an estimate is made, nothing is reserved, and nobody is bound by it.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from federation_quota import charge, workload
 from federation_quota.binding import Binding
 from federation_quota.charge import Terms
-from federation_quota.karmadaquota import HOLD
+from federation_quota.karmadaquota import HOLD, WARN, quota
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
-from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Ask, Exceeded
 from federation_quota.resource_name import canonical
-from federation_quota.resources import NOTHING, Resources
+from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
 from federation_quota.workload import Manifest
 
@@ -52,9 +52,7 @@ def ask(manifest: Manifest, plural: str, existing: Binding | None) -> Ask:
     """
     new = Claim(demand(manifest, plural, _copies(existing)), workload.priority_class(manifest))
     old = Claim(existing.charge, existing.stamp.priority_class) if existing else NO_CLAIM
-    return Ask(
-        id="", binding=binding_name(manifest["kind"], manifest["metadata"]["name"]), new=new, old=old
-    )
+    return Ask(id="", binding=binding_name(manifest["kind"], manifest["metadata"]["name"]), new=new, old=old)
 
 
 def asks_more(manifest: Manifest, before: Manifest | None, plural: str) -> bool:
@@ -65,9 +63,39 @@ def asks_more(manifest: Manifest, before: Manifest | None, plural: str) -> bool:
     return any(amount > asked[name] for name, amount in demand(manifest, plural).items())
 
 
-def word(account: Account, wanted: Ask, exceeded: tuple[Exceeded, ...], *, only_warns: bool, has_clusters: bool) -> str:
-    """One line on what an account that this exceeds will do."""
-    
+def word(account: Account, wanted: Ask, exceeded: Sequence[Exceeded], *, is_running: bool, only_warns: bool) -> str:
+    """One line on what a quota that this would exceed is going to do about it.
+
+    `is_running`: it has clusters, and this is a change. `only_warns`: the whole system does, whatever the quota says.
+    """
+    cost = account.lens.cost(wanted.new)
+    is_hopeless = any(cost[canonical(one.name)] > one.limit for one in exceeded)
+    outcome = _outcome(quota(account).on_exceeded, is_running=is_running, is_hopeless=is_hopeless)
+    if only_warns:
+        outcome = "let through, federation-quota only warns for now"
+    told = [f"{one.requested} more {one.name} asked for, {one.used} of {one.limit} used" for one in exceeded]
+    return _fitted(f"quota {account.name}: ", told, f": {outcome}")
+
+
+def _outcome(on_exceeded: str, *, is_running: bool, is_hopeless: bool) -> str:
+    if on_exceeded == WARN:
+        return "let through, this quota only warns"
+    until = "the quota is raised" if is_hopeless else "something is freed"
+    if on_exceeded == HOLD:
+        return f"if propagated, {'the change waits' if is_running else 'it is held'} until {until}"
+    happens = "the change will not reach the members" if is_running else "it will not be scheduled"
+    return f"if propagated, {happens} until {until}"
+
+
+def _fitted(start: str, told: list[str], end: str) -> str:
+    """As much as fits, and how much does not: the outcome is always told."""
+    for count in range(len(told), 0, -1):
+        rest = f"; and {len(told) - count} more" if count < len(told) else ""
+        text = start + "; ".join(told[:count]) + rest + end
+        if len(text) <= LONGEST:
+            return text
+    return text[: LONGEST - len(end)] + end
+
 
 def _copies(existing: Binding | None) -> int:
     """How many clusters will have all replicas: as many as have them all now. A policy may change; then this is old."""

@@ -6,6 +6,7 @@
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -18,7 +19,7 @@ from localfed.federation import Federation
 from localfed.guard import Guard
 from localfed.interruption import interruptible
 
-NAMESPACE = "shop"
+EVENTS = "kubectl -n shop get events -o custom-columns=REASON:.reason,MESSAGE:.message"
 
 
 class Narrator:
@@ -31,8 +32,8 @@ class Narrator:
         """A sentence for the reader."""
         click.echo(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n# {text}")
 
-    def run(self, command: str) -> None:
-        """Run a command as the reader would type it, and show both."""
+    def run(self, command: str, until: str = "") -> None:
+        """Run a command as the reader would type it, and show both; as often as it takes to see what is waited for."""
         click.echo(f"$ {command}")
         environment = self._federation.environment()
         program, *arguments = shlex.split(command)
@@ -40,37 +41,52 @@ class Narrator:
             raise ValueError(f"the story is told with kubectl, not {program}")
         found = Path(environment["PATH"].split(":")[0]) / program
         settings = {"KUBECONFIG": environment["KUBECONFIG"], "HOME": str(self._federation.directory.path)}
-        result = subprocess.run(
-            [found, *arguments], cwd=ROOT, env=settings, check=False, text=True, capture_output=True, timeout=180
-        )
-        click.echo((result.stdout + result.stderr).rstrip())
-        if result.returncode:
-            raise FederationError(f"the story stopped: {command!r} ended with {result.returncode}")
+        deadline = time.monotonic() + 60
+        while True:
+            result = subprocess.run(
+                [found, *arguments], cwd=ROOT, env=settings, check=False, text=True, capture_output=True, timeout=180
+            )
+            printed = (result.stdout + result.stderr).rstrip()
+            if result.returncode or until in printed or time.monotonic() > deadline:
+                break
+            time.sleep(0.1)
+        click.echo(printed)
+        if result.returncode or until not in printed:
+            raise FederationError(f"the story stopped at {command!r}; the federation stays up for a look")
 
 
 def tell_story(narrator: Narrator) -> None:
-    """A Deployment applied to the federation lands in both members."""
-    narrator.tell("A federation API server, and two member clusters that Karmada looks after:")
-    narrator.run("kubectl get clusters")
-    narrator.tell("A team has a namespace on the federation.")
-    narrator.run("kubectl apply -f examples/shop.yaml")
-    narrator.tell("It applies an ordinary Deployment, and a policy that says where it goes.")
-    narrator.run(f"kubectl -n {NAMESPACE} apply -f examples/hello")
-    narrator.tell("Karmada binds the two, and schedules the binding over the members:")
-    narrator.run(f"kubectl -n {NAMESPACE} wait --for=create resourcebinding/hello-deployment --timeout=60s")
-    narrator.run(
-        f"kubectl -n {NAMESPACE} wait --for=condition=FullyApplied resourcebinding/hello-deployment --timeout=60s"
-    )
-    narrator.run(f"kubectl -n {NAMESPACE} get resourcebinding hello-deployment -o jsonpath={{.spec.clusters}}")
-    narrator.tell("And there it is, in each of them, with running pods:")
-    for member in ("m1", "m2"):
-        narrator.run(f"kubectl --context {member} -n {NAMESPACE} rollout status deployment/hello --timeout=60s")
-        narrator.run(f"kubectl --context {member} -n {NAMESPACE} get deployments,pods")
-    narrator.tell("The federation sees them all as one:")
-    narrator.run(
-        f"kubectl -n {NAMESPACE} wait --for=jsonpath={{.status.readyReplicas}}=4 deployment/hello --timeout=60s"
-    )
-    narrator.run(f"kubectl -n {NAMESPACE} get deployments")
+    """A quota of 10 cpu, a Deployment that fits, one that does not, and what happens when the first goes."""
+    tell, run = narrator.tell, narrator.run
+    tell("A federation API server, two member clusters that Karmada looks after, and federation-quota before them:")
+    run("kubectl get clusters")
+    tell("A team has a namespace, a policy that spreads its Deployments, and 10 cpu in all clusters together.")
+    run("kubectl apply -f examples/shop/namespace.yaml -f examples/shop/policy.yaml -f examples/shop/quota.yaml")
+    run("kubectl -n shop wait --for=jsonpath={.status.summary} karmadaquota/shop --timeout=30s")
+    run("kubectl -n shop get karmadaquota")
+    tell("It applies an ordinary Deployment, 4 x 1500m = 6 cpu. There is room.")
+    run("kubectl apply -f examples/shop/web.yaml")
+    run("kubectl -n shop wait --for=create resourcebinding/web-deployment --timeout=60s")
+    run("kubectl -n shop wait --for=condition=FullyApplied resourcebinding/web-deployment --timeout=60s")
+    run("kubectl --context m1 -n shop rollout status deployment/web --timeout=60s")
+    run("kubectl --context m1 -n shop get deployments")
+    run("kubectl --context m2 -n shop get deployments")
+    run("kubectl -n shop get karmadaquota")
+    tell("Another 6 cpu do not fit: kubectl says so at once,")
+    run("kubectl apply -f examples/shop/reports.yaml")
+    tell("the Deployment's events say why,")
+    run(f"{EVENTS} --field-selector=involvedObject.name=reports,reason=ApplyPolicyFailed", until="exceeded quota")
+    tell("and nothing of it has reached a member.")
+    run("kubectl --context m1 -n shop get deployments")
+    run("kubectl --context m2 -n shop get deployments")
+    run("kubectl -n shop get karmadaquota")
+    tell("The first one goes, and the second arrives by itself.")
+    run("kubectl -n shop delete deployment web")
+    run("kubectl -n shop wait --for=create resourcebinding/reports-deployment --timeout=60s")
+    run("kubectl -n shop wait --for=condition=FullyApplied resourcebinding/reports-deployment --timeout=60s")
+    run("kubectl --context m1 -n shop get deployments")
+    run("kubectl --context m2 -n shop get deployments")
+    run("kubectl -n shop get karmadaquota")
 
 
 @click.command()
@@ -80,7 +96,7 @@ def main(directory: Path) -> None:
     federation = Federation(directory)
     try:
         with interruptible(), Guard() as guard:
-            federation.up(Shape(members=2, nodes=2), guard)
+            federation.up(Shape(members=2, nodes=2, quota=2), guard)
             guard.release()
         tell_story(Narrator(federation))
     except FederationError as error:
@@ -91,9 +107,9 @@ def main(directory: Path) -> None:
     click.echo(f"""
 It stays up. To play with it:
   eval "$(hack/federation env{folder})"
-  kubectl get clusters
-  kubectl -n {NAMESPACE} scale deployment hello --replicas=5
-  kubectl --context m1 -n {NAMESPACE} get pods
+  kubectl -n shop get karmadaquota
+  kubectl -n shop scale deployment reports --replicas=9
+  kubectl explain karmadaquota.spec
 To end it: {"make demo-down" if not where else f"hack/federation down{where}"}""")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -23,10 +23,12 @@ from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.roster import Roster
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from webhook import certificates
+from webhook.advice import Advice
 from webhook.bindings import BindingReview
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
+from webhook.works import WorkReview
 
 log = structlog.get_logger()
 
@@ -108,9 +110,8 @@ class Replica:
             is_present=self._presence.is_current,
         )
         priorities = PriorityMirror()
-        self._bindings = Reflector(
-            federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=BindingMirror(observation)
-        )
+        mirror = BindingMirror(observation)
+        self._bindings = Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=mirror)
         self._quotas = Reflector(
             federation,
             KARMADA_QUOTAS,
@@ -120,11 +121,16 @@ class Replica:
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
+        advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
+        works = WorkReview(self._accountant, federation, store, self._presence.is_current, settings.is_warning_only)
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(self._accountant, is_system, settings.is_warning_only),
                 hooks.STAMP_BINDINGS: Stamping(federation, Discovery(federation), priorities.values),
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
+                hooks.VALIDATE_WORKS: works,
+                hooks.WARN_WORKLOADS: advice,
+                hooks.DENY_WORKLOADS: replace(advice, denies=True),
             },
             is_ready=self._why_not_ready,
         )

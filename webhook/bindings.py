@@ -14,6 +14,7 @@ from federation_quota.kube import codec
 from federation_quota.kube.mirrors import claim
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
+from webhook.holding import held_text
 from webhook.review import ALLOWED, Verdict, later, refuse
 
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
@@ -26,6 +27,8 @@ class BindingReview:
     accountant: Accountant
     is_system: Callable[[str], bool]  # by user name: one of the system's own identities
     is_warning_only: bool = False  # the break-glass for the whole system
+    would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
+    note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
@@ -34,7 +37,8 @@ class BindingReview:
         old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
         if new.is_deleting:
             return ALLOWED  # finalizers go; what it has is counted until it is gone
-        tampering = _tampering(new, old, is_system=self.is_system(request.user_info.username))
+        is_system = self.is_system(request.user_info.username)
+        tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
         if new.fault and self.accountant.accounts(new.key.namespace):
@@ -57,6 +61,13 @@ class BindingReview:
             dry_run=bool(request.dry_run),
             may_exceed=lambda name: self._may_exceed(new.key.namespace, name),
         )
+        if isinstance(answer, Denied):
+            denial = answer.denial
+            if self.would_hold(new, old, denial.quota):
+                # The room went while the request was on its way: when it comes again, it is held.
+                return later(f"{denial.message}: it is held when it is asked for again")
+            if not request.dry_run and not is_system:
+                self.note(denial.quota, new, old, denial.message)
         return _verdict(new, answer)
 
     def _may_exceed(self, namespace: str, name: str) -> bool:
@@ -85,16 +96,15 @@ def _verdict(binding: Binding, answer: Answer) -> Verdict:
 
 
 def _tampering(new: Binding, old: Binding | None, *, is_system: bool) -> str:
-    """What somebody does to a held binding that only the system may; empty where nothing."""
+    """What somebody does to a held binding that only the system may; empty where nothing.
+
+    Who marks and who releases is seen by the mutating review, which has the request as the client sent it, and may
+    itself have held the binding or let it go on as it was (`holding`). Here it is seen to that nothing grows by it.
+    """
     if old is None or is_system:
         return ""
-    if old.is_held and not new.is_held:
-        return (
-            f"{new.key} is held until its quota has room: federation-quota alone releases it. "
-            "Make room, raise the quota, or delete the workload."
-        )
-    if new.is_held and not old.is_held:
-        return f"{new.key} can be marked as held by federation-quota alone"
+    if old.is_held and not new.is_held and any(new.charge[name] > old.charge[name] for name in new.charge):
+        return held_text(new.key)
     if old.is_held and {share.name for share in new.clusters} - {share.name for share in old.clusters}:
         return f"{new.key} is held until its quota has room: it is given no clusters meanwhile"
     return ""

@@ -69,7 +69,9 @@ class WorkReview:
         except (error.KubeError, ConflictError, UnreachableError) as problem:
             return later(f"what {work.binding} was admitted with could not be read: {problem}")
 
-    async def _judge(self, work: codec.Work, old: codec.Work | None, binding: Binding, accounts: list[Account]) -> Verdict:
+    async def _judge(
+        self, work: codec.Work, old: codec.Work | None, binding: Binding, accounts: list[Account]
+    ) -> Verdict:
         warnings: dict[str, None] = {}
         for known in accounts:
             found = _beyond(work, old, binding, known)
@@ -108,9 +110,7 @@ def _beyond(work: codec.Work, old: codec.Work | None, binding: Binding, account:
 def _overreach(work: codec.Work, binding: Binding, account: Account) -> list[Overreach]:
     # Karmada puts one manifest into each Work of a binding.
     return [
-        one
-        for manifest in work.manifests
-        for one in dispatch.overreach(manifest, binding, work.cluster, account.lens)
+        one for manifest in work.manifests for one in dispatch.overreach(manifest, binding, work.cluster, account.lens)
     ]
 
 

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
@@ -22,10 +22,10 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from federation_quota.kube import error, retry, transport
-from federation_quota.kube.backoff import Backoff
+from federation_quota.kube import error, transport
 from federation_quota.kube.config import Connection, Identity
 from federation_quota.kube.resource import Resource
+from federation_quota.kube.retry import Policy
 
 Body = bytes | Mapping[str, Any] | list[Any] | msgspec.Struct
 Params = dict[str, str | int | bool | None]
@@ -73,20 +73,16 @@ class Client:
         *,
         connections: int = 64,
         timeout_seconds: float = 30.0,
-        attempts: int = 5,
-        backoff: Backoff = Backoff(first_seconds=0.1, most_seconds=5.0),  # noqa: B008 - frozen
+        retry: Policy = Policy(),  # noqa: B008 - frozen
         user_agent: str = "federation-quota",
         is_compressed: bool = False,  # pays over a slow network only: both sides would spend CPU on it
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.connection = connection
         self._server = connection.server.rstrip("/")
         self._connections = connections
         self._timeout_seconds = timeout_seconds
-        self._attempts = attempts
-        self._backoff = backoff
+        self._retry = retry
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip" if is_compressed else "identity"}
-        self._sleep = sleep
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -154,8 +150,8 @@ class Client:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The changes after that version, one event per line, bookmarks included.
 
-        The stream ends when the server ends it (after `timeout_seconds` at the latest), and with NoAnswerError when it
-        breaks or when nothing, not even a bookmark, came for `idle_seconds`. A line that was cut off is not given out.
+        The stream ends when the server ends it (after `timeout_seconds` at the latest), with NoAnswerError when it
+        breaks, with SilenceError when nothing came for `idle_seconds`. A line that was cut off is not given out.
         """
         params: Params = {
             "watch": True,
@@ -281,17 +277,10 @@ class Client:
         async def once() -> bytes:
             return await self._once(method, path, params, encoded, content_type, accept)
 
-        retrying = retry.policy(
-            f"{method} {path}",
-            is_idempotent=repeatable,
-            attempts=self._attempts,
-            backoff=self._backoff,
-            deadline=deadline,
-            sleep=self._sleep,
-        )
         try:
             async with asyncio.timeout(allowed):
-                return await retrying(once)
+                what = f"{method} {path}"
+                return await self._retry.run(once, what, is_idempotent=repeatable, deadline=deadline)
         except TimeoutError:
             raise error.NoAnswerError(f"{method} {path}: no answer within {allowed:g} s") from None
 

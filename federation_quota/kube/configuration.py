@@ -157,19 +157,26 @@ def _material(
     named = [configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file]
     if token_file:
         named.append(str(Path(chosen.user_file).parent / token_file))
-    host = urlsplit(configuration.host).hostname or ""
-    explicit = chosen.cluster.get("proxy-url")
     return Material(
         server=configuration.host,
         tls=tls,
         authorization=authorization.strip() if authorization else None,
         expires=issued.expires,
-        # `kubernetes` also takes the environment's proxy; what NO_PROXY exempts is ours to see to.
-        proxy=explicit or (None if proxy_bypass(host) else configuration.proxy),
+        proxy=_proxy(chosen, configuration),
         server_name=configuration.tls_server_name,
         namespace=chosen.namespace,
         files=(*files, *(Path(name) for name in named if name)),
     )
+
+
+def _proxy(chosen: _Chosen, configuration: Configuration) -> str | None:
+    """The cluster's own, or the environment's, which `kubernetes` takes without regard to NO_PROXY."""
+    found: str | None = chosen.cluster.get("proxy-url")
+    if not found and not proxy_bypass(urlsplit(configuration.host).hostname or ""):
+        found = configuration.proxy
+    if found and urlsplit(found).scheme not in ("http", "https"):
+        raise CredentialsError(f"a {urlsplit(found).scheme or 'nameless'} proxy is not supported, only HTTP ones are")
+    return found or None
 
 
 def _without_data(section: Mapping[str, Any]) -> dict[str, Any]:

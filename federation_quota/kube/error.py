@@ -29,6 +29,10 @@ class NoAnswerError(KubeError):
         self.is_permanent = is_permanent  # trying again will not help: a certificate that does not verify
 
 
+class SilenceError(NoAnswerError):
+    """A stream on which nothing came for too long: a dead peer, or a resource to which nothing happens."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One entry of `status.details.causes`."""

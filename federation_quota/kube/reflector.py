@@ -105,7 +105,7 @@ class Reflector(Generic[T]):
         field_selector: str | None = None,
         page_size: int = 500,
         watch_seconds: int = 300,
-        idle_seconds: float = 70.0,  # bookmarks come about once a minute
+        idle_seconds: float = 70.0,  # bookmarks come once a minute, where the store's version moves
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         on_undecodable: Callable[[Undecodable], None] | None = None,
         on_rewind: Callable[[int, int], None] | None = None,  # the version seen, the lower one that is now
@@ -165,7 +165,7 @@ class Reflector(Generic[T]):
         """List anew, from now: whether that was done within the time. Several callers share what follows."""
         # A list that is under way may have been read before this call: it does not count, and is not interrupted.
         self._asked += 1
-        if self._scope is not None and not self._is_listing:
+        if self._scope is not None and not self._scope.expired() and not self._is_listing:
             self._scope.reschedule(asyncio.get_running_loop().time())
         return await self._lists.wait(self._asked, timeout_seconds)
 
@@ -194,8 +194,10 @@ class Reflector(Generic[T]):
             self.reconnects += 1
             lasted = self._clock() - began
             self._failures = 1 if lasted >= _HEALTHY_SECONDS else self._failures + 1
-            if problem is None and lasted >= 1.0:
-                continue  # the server ended a stream that worked: it does so every few minutes
+            if lasted >= 1.0 and (problem is None or isinstance(problem, error.SilenceError)):
+                # The server ended a stream that worked, as it does every few minutes; or nothing happens there, and
+                # without news of any kind there is no bookmark either. The look that comes next tells that from death.
+                continue
             delay = self._backoff.delay(self._failures, self._jitter)
             level = "info" if problem is None or self._failures == 1 else "warning"
             getattr(self._log, level)(

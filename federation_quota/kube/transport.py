@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from federation_quota.kube.error import NoAnswerError
+from federation_quota.kube.error import NoAnswerError, SilenceError
 
 # The total is the caller's (`Client.request`): these bound what a peer that is not there can cost.
 REQUEST = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
@@ -73,7 +73,7 @@ def translated(what: str) -> Iterator[None]:
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as raised:
         raise NoAnswerError(f"{what}: {raised}", was_sent=False) from raised
     except aiohttp.SocketTimeoutError as raised:
-        raise NoAnswerError(f"{what}: nothing was heard for too long") from raised
+        raise SilenceError(f"{what}: nothing was heard for too long") from raised
     except (aiohttp.ClientError, ssl.SSLError, OSError) as raised:
         # TimeoutError is an OSError, but one that says «out of time» belongs to whoever set the limit.
         if isinstance(raised, TimeoutError) and not isinstance(raised, aiohttp.ClientError):

@@ -100,6 +100,11 @@ class Federation:
         return Kubectl(program, self.directory.kubeconfig, self.directory.path)
 
     @property
+    def shape(self) -> Shape:
+        """What it was asked to be: `up` with it starts again what has died."""
+        return self._require().shape
+
+    @property
     def members(self) -> list[str]:
         """The names of the member clusters."""
         return topology.member_names(self._require().shape)

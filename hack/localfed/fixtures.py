@@ -14,7 +14,9 @@ from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
 
-SHAPE = Shape(members=2, nodes=2, quota=2)
+# With failover: a member that is tainted NoExecute loses its workloads to the others.
+FAILOVER = ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction=true"]
+SHAPE = Shape(members=2, nodes=2, quota=2, flags={"karmada-controller-manager": FAILOVER})
 
 
 @pytest.fixture(scope="session")

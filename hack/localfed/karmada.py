@@ -72,6 +72,8 @@ def controller_manager(federation: Cluster, programs: Path, health_port: int) ->
             str(programs / "karmada-controller-manager"),
             f"--controllers={','.join(CONTROLLERS)}",
             "--cluster-status-update-frequency=5s",
+            # Quotas are for the federation itself: nothing of them is propagated.
+            "--skipped-propagating-apis=quota.karmada.io",
             *_component(federation, "karmada-controller-manager", health_port),
         ],
         port=health_port,

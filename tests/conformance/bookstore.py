@@ -20,7 +20,7 @@ from federation_quota.accounting.store import ConflictError, Store, UnreachableE
 from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
-from federation_quota.ledger.judging import Ask
+from federation_quota.ledger.judging import Ask, Books
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.ledger.view import Entry
 from tests.simulation import clock
@@ -218,6 +218,31 @@ async def at_work(
             yield replica
         finally:
             tasks.cancel()
+
+
+async def together(replica: Replica, *asks: Ask, within_seconds: float = 8.0) -> list[Answer]:
+    """The answers to asks that come at the same moment, in their order."""
+    return await asyncio.gather(*(replica.answer(ask, within_seconds=within_seconds) for ask in asks))
+
+
+def kinds(answers: list[Answer]) -> list[str]:
+    """Which answers these are, whatever they say."""
+    return [type(answer).__name__ for answer in answers]
+
+
+def reserved(store: Bookstore, name: str = "quota") -> list[str]:
+    """The bindings for which an account holds something."""
+    return [one.binding for one in store.accounts[name].reservations]
+
+
+def used(replica: Replica, name: str = "quota") -> str:
+    """The cpu that an account has used, as the replica sees it."""
+    return str(Books(replica.store.accounts[name], replica.observation.view).used["cpu"])
+
+
+def now() -> float:
+    """The simulated time."""
+    return asyncio.get_running_loop().time()
 
 
 def active(account: Account, *replicas: str) -> Account:

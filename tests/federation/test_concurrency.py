@@ -18,6 +18,7 @@ from aiohttp import web
 from federation_quota.kube import config, error
 from federation_quota.kube.client import Client, PatchType
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
+from federation_quota.kube.retry import Policy
 from localfed import ports
 from localfed.authority import Authority
 from tests.federation.history import witness
@@ -44,7 +45,9 @@ def binding(name: str, namespace: str, replicas: int) -> dict[str, Any]:
 @asynccontextmanager
 async def connected(stage: Stage, clients: int, attempts: int) -> AsyncIterator[Client]:
     connection = await config.load(kubeconfig=str(stage.federation.directory.kubeconfig))
-    async with Client(connection, connections=clients + 2, timeout_seconds=90, attempts=attempts) as client:
+    async with Client(
+        connection, connections=clients + 2, timeout_seconds=90, retry=Policy(attempts=attempts)
+    ) as client:
         yield client
 
 

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import ssl
 import time
+from urllib.parse import urlsplit
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,6 +13,7 @@ from federation_quota.kube import config, error
 from federation_quota.kube.client import Client, PatchType
 from federation_quota.kube.config import Connection
 from federation_quota.kube.resource import Resource
+from federation_quota.kube.retry import Policy
 from localfed import ports
 from localfed.faultproxy import FaultProxy
 from tests.kube.kinds import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, configmap, deployment, loads
@@ -188,6 +190,39 @@ async def test_a_server_whose_certificate_does_not_verify_is_not_spoken_to(conne
     assert not refused.value.was_sent
 
 
+async def test_the_name_in_the_servers_certificate_may_be_given(connection: Connection) -> None:
+    async with FaultProxy(urlsplit(connection.server).port or 443) as proxy:
+        named = dataclasses.replace(connection, server=proxy.url, server_name="no-such-name.example")
+        async with Client(named) as client:
+            with pytest.raises(error.NoAnswerError, match="certificate"):
+                await client.get(NAMESPACES, "default")
+        async with Client(dataclasses.replace(named, server_name=ports.LOOPBACK)) as client:
+            await client.get(NAMESPACES, "default")
+
+
+async def test_an_http_proxy_is_used_where_one_is_configured(connection: Connection) -> None:
+    asked: list[bytes] = []
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        there, back = await asyncio.open_connection(ports.LOOPBACK, urlsplit(connection.server).port)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+
+        async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+            while chunk := await source.read(65536):
+                target.write(chunk)
+            target.close()
+
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    async with await asyncio.start_server(tunnel, ports.LOOPBACK, 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        through = dataclasses.replace(connection, proxy=f"http://{ports.LOOPBACK}:{port}")
+        async with Client(through) as client:
+            assert loads(await client.get(NAMESPACES, "default"))["kind"] == "Namespace"
+    assert asked == [f"CONNECT {urlsplit(connection.server).netloc} HTTP/1.1".encode()]
+
+
 async def test_connections_are_kept_and_shared(proxied: Client, proxy: FaultProxy) -> None:
     for _ in range(20):
         await proxied.get(NAMESPACES, "default")
@@ -254,7 +289,7 @@ async def test_a_server_that_is_not_there_is_tried_again_even_for_a_write(connec
         slept.append(seconds)
 
     nowhere = f"https://{ports.LOOPBACK}:1"
-    async with Client(dataclasses.replace(connection, server=nowhere), attempts=4, sleep=sleep) as client:
+    async with Client(dataclasses.replace(connection, server=nowhere), retry=Policy(attempts=4, sleep=sleep)) as client:
         with pytest.raises(error.NoAnswerError) as refused:
             await client.create(CONFIGMAPS, configmap("a"), "default")
     assert not refused.value.was_sent

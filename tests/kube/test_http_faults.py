@@ -15,6 +15,7 @@ from federation_quota.kube import config, error
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
+from federation_quota.kube.retry import Policy
 from tests.kube.eventually import eventually
 from tests.kube.kinds import CONFIGMAPS, configmap
 from tests.kube.mirror import Mirror, reflecting
@@ -87,7 +88,7 @@ async def test_a_storm_of_429_is_waited_out_as_the_server_asks_even_for_a_write(
         return web.json_response({}, status=201)
 
     naps = Naps()
-    async with serving(handler, sleep=naps) as client:
+    async with serving(handler, retry=Policy(sleep=naps)) as client:
         await client.create(CONFIGMAPS, configmap("a"), "n")
     assert seen == 4
     assert all(2 <= nap <= 3 for nap in naps.seconds)
@@ -102,7 +103,7 @@ async def test_it_gives_up_at_once_where_the_server_asks_for_more_time_than_ther
         return web.json_response(status(429, "TooManyRequests", retryAfterSeconds=60), status=429)
 
     naps = Naps()
-    async with serving(handler, sleep=naps) as client:
+    async with serving(handler, retry=Policy(sleep=naps)) as client:
         with pytest.raises(error.TooManyRequestsError) as refused:
             await client.create(CONFIGMAPS, configmap("a"), "n", timeout_seconds=5)
     assert refused.value.retry_after_seconds == 60
@@ -117,7 +118,7 @@ async def test_attempts_are_bounded() -> None:
         seen += 1
         return web.Response(status=503, text="<html>upstream is down</html>")
 
-    async with serving(handler, sleep=Naps(), attempts=3) as client:
+    async with serving(handler, retry=Policy(attempts=3, sleep=Naps())) as client:
         with pytest.raises(error.ApiError, match="upstream is down"):
             await client.get(CONFIGMAPS, "a", "n")
         assert seen == 3
@@ -136,7 +137,7 @@ async def test_a_refused_write_with_retry_after_is_repeated() -> None:
             return web.json_response(status(500, "ServerTimeout", retryAfterSeconds=1), status=500)
         return web.json_response({})
 
-    async with serving(handler, sleep=Naps()) as client:
+    async with serving(handler, retry=Policy(sleep=Naps())) as client:
         await client.patch(CONFIGMAPS, "a", {}, "n")
     assert seen == 2
 
@@ -316,7 +317,7 @@ async def test_discovery_without_aggregation_asks_group_by_group_and_survives_a_
             return web.json_response(answers[request.path])
         return web.json_response(status(503), status=503)
 
-    async with serving(handler, attempts=1) as client:
+    async with serving(handler, retry=Policy(attempts=1)) as client:
         discovery = Discovery(client)
         assert (await discovery.of_kind("", "Pod")).plural == "pods"
         preferred = await discovery.of_kind("a.example", "A")

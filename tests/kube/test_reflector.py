@@ -128,6 +128,12 @@ async def test_refresh_lists_from_now(client: Client, proxied: Client, proxy: Fa
         refreshed = await asyncio.gather(*(reflector.refresh(10) for _ in range(20)))
         assert all(refreshed)
         assert 1 <= reflector.lists - before <= 2  # shared
+        for pauses in range(30):  # whatever it is doing at that moment
+            asked = [asyncio.create_task(reflector.refresh(10))]
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            asked.append(asyncio.create_task(reflector.refresh(10)))
+            assert all(await asyncio.gather(*asked))
         proxy.hold()
         assert not await reflector.refresh(0.3)
         proxy.heal()

@@ -13,6 +13,7 @@ import aiohttp
 from localfed.federation import Federation
 
 JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault

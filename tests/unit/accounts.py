@@ -10,8 +10,8 @@ from federation_quota.ledger.reservation import Reservation
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
 from federation_quota.scope import EVERYTHING, Selector
+from tests.conformance.bookstore import NAMESPACE
 
-NAMESPACE = "test"
 CLASSES = ("", "gold", "silver")
 RESOURCES = ("cpu", "memory", "pods", "count/deployments.apps")
 

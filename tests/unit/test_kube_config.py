@@ -349,6 +349,9 @@ async def test_the_environments_proxy_is_used_unless_the_host_is_exempt(
     assert (await config.load(kubeconfig=path)).proxy == "http://proxy.example:3128"
     monkeypatch.setenv("NO_PROXY", "kube.example")
     assert (await config.load(kubeconfig=path)).proxy is None
+    socks = kubeconfig(tmp_path, {"token": "t"}, "socks", **{"proxy-url": "socks5://user:pw@proxy.example"})
+    with pytest.raises(CredentialsError, match="a socks5 proxy is not supported"):
+        await config.load(kubeconfig=socks)
 
 
 def test_the_same_material_gives_the_same_context_and_so_the_same_connections(pair: tuple[Path, Path, Path]) -> None:

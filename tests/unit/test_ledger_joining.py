@@ -9,7 +9,9 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.joining import Journal, activate, has_joined, initialise, join
 from federation_quota.ledger.view import Entry, View
 from federation_quota.quantity import parse
-from tests.unit.accounts import NAMESPACE, SELECTORS, change, claim, creation, holding, of_class, quota
+from federation_quota.scope import Selector
+from tests.conformance.bookstore import NAMESPACE
+from tests.unit.accounts import SELECTORS, change, claim, creation, holding, of_class, quota
 
 
 def ids(account: Account) -> list[str]:
@@ -95,9 +97,9 @@ def test_an_account_that_never_became_another_stays_active() -> None:
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd"), min_size=1), SELECTORS)
 def test_it_is_active_exactly_when_all_live_ones_have_joined(
-    joiners: list[str], live: list[str], selector: object
+    joiners: list[str], live: list[str], selector: Selector
 ) -> None:
-    account = replace(quota(), selector=selector)
+    account = quota(selector=selector)
     for replica in joiners:
         account = join(account, replica, [])
     assert activate(account, live).is_active is (set(live) <= set(joiners))

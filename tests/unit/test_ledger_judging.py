@@ -27,10 +27,10 @@ from federation_quota.ledger.view import Entry, View
 from federation_quota.quantity import parse
 from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import EVERYTHING, Selector
+from tests.conformance.bookstore import NAMESPACE
 from tests.unit.accounts import (
     AMOUNTS,
     CLAIMS,
-    NAMESPACE,
     SELECTORS,
     change,
     claim,
@@ -358,13 +358,16 @@ def test_the_verdict_is_what_the_definition_says(
         assert all(one.limit == account.limits[one.name] for one in verdict.exceeded)
 
 
-@given(ACCOUNTS, STORED, RESERVATIONS, st.lists(ASKS, max_size=5))
+@given(ACCOUNTS, STORED, RESERVATIONS, st.lists(st.tuples(st.sampled_from(NAMES), CLAIMS), max_size=5))
 def test_no_batch_takes_more_than_there_is(
-    account: Account, stored: dict[str, Claim], reservations: list[Reservation], asks: list[Ask]
+    account: Account, stored: dict[str, Claim], reservations: list[Reservation], wanted: list[tuple[str, Claim]]
 ) -> None:
     view, before = watching(**stored), holding(account, *reservations)
-    numbered = [replace(ask, id=f"ask{number}") for number, ask in enumerate(asks)]
-    after, verdicts = judge_all(before, view, numbered)
+    asks = [
+        replace(update(name, stored[name], new) if name in stored else create(name, new), id=f"ask{number}")
+        for number, (name, new) in enumerate(wanted)
+    ]
+    after, verdicts = judge_all(before, view, asks)
     admitted = [verdict.reservation for verdict in verdicts if isinstance(verdict, Admitted)]
     assert list(after.reservations) == [*reservations, *admitted]
     was, is_now = Books(before, view).used, Books(after, view).used

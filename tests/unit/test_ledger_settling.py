@@ -10,7 +10,8 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import EXPIRY_SECONDS, Expiry, LiveLook, proved, settle
 from federation_quota.ledger.view import Entry, View
-from tests.unit.accounts import NAMESPACE, change, claim, creation, holding, quota
+from tests.conformance.bookstore import NAMESPACE
+from tests.unit.accounts import change, claim, creation, holding, quota
 
 
 def store(view: View, version: int, uid: str = "uid-web", binding: str = "web") -> None:

@@ -1,0 +1,73 @@
+"""Events that say what happened to quotas and to what waits for them: `kubectl describe` shows them.
+
+A courtesy: nothing depends on one, and how often the same is said is `kube.correlation`'s to decide.
+"""
+
+from collections.abc import Collection, Iterable
+
+from federation_quota import karmadaquota, waiting
+from federation_quota.binding import Binding
+from federation_quota.kube.correlation import Reference
+from federation_quota.kube.events import Recorder
+from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
+from federation_quota.ledger.account import Account
+from federation_quota.room import Obstacle
+
+
+class Reporting:
+    """What the controllers have to say."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def quota_changed(self, before: Account | None, after: Account) -> None:
+        """A quota was stored; nothing is said of one that was not seen before."""
+        if before is None or before.uid != after.uid:
+            return
+        about = Reference(KARMADA_QUOTAS.api_version, KARMADA_QUOTAS.kind, after.name, after.namespace, after.uid)
+        old, new = karmadaquota.quota(before).status, karmadaquota.quota(after).status
+        if after.is_active and not before.is_active:
+            self._recorder.record(about, "Activated", f"every replica of the webhook enforces it: {new.get('summary')}")
+        over = new.get("exceeded") or ""
+        if over and not old.get("exceeded"):
+            message = f"more is used than its limit of {over} allows ({new.get('summary')}): what runs is not stopped"
+            self._recorder.record(about, "OverLimit", message, is_warning=True)
+        elif old.get("exceeded") and not over:
+            self._recorder.record(about, "WithinLimit", f"no more is used than it allows ({new.get('summary')})")
+        if old.get("waiting") != new.get("waiting"):
+            known = {one.binding for one in waiting.read(old)}
+            for one in waiting.read(new):
+                if one.binding not in known:
+                    message = f"{one.kind} {one.name} was refused: {one.message}"
+                    self._recorder.record(about, waiting.QUOTA_EXCEEDED, message, is_warning=True)
+
+    def held(self, binding: Binding, obstacles: Iterable[Obstacle]) -> None:
+        """It is kept back, and by what."""
+        what = "its growth is held" if binding.clusters else "it is held"
+        reasons = "; ".join(str(one) for one in obstacles)
+        self._about(binding, "Held", f"{what} until it fits: {reasons}", is_warning=True)
+
+    def released(self, binding: Binding, reason: str) -> None:
+        """It is no longer held."""
+        self._about(binding, "Released", reason or "no quota holds it any more")
+
+    def woken(self, about: Collection[Reference], reason: str) -> None:
+        """It is tried again after a refusal."""
+        for one in about:
+            self._recorder.record(one, "Woken", f"tried again: {reason or 'nothing stands in the way any more'}")
+
+    def _about(self, binding: Binding, reason: str, message: str, *, is_warning: bool = False) -> None:
+        for about in (binding_reference(binding), template_reference(binding)):
+            self._recorder.record(about, reason, message, is_warning=is_warning)
+
+
+def binding_reference(binding: Binding) -> Reference:
+    """A binding, for Events about it."""
+    key = binding.key
+    return Reference(RESOURCE_BINDINGS.api_version, RESOURCE_BINDINGS.kind, key.name, key.namespace, binding.uid)
+
+
+def template_reference(binding: Binding) -> Reference:
+    """What a binding propagates, for Events about it."""
+    template = binding.template
+    return Reference(template.api_version, template.kind, template.name, template.namespace, template.uid)

@@ -1,0 +1,96 @@
+"""What there is room for in a namespace, by all of its quotas together.
+
+A look ahead, without admitting anything: would this fit now, and that beside it? The webhook asks before it decides to
+hold a binding, the controller before it wakes or releases one. Whoever acts on the answer is judged again by the ledger
+when it comes: room that was there a moment ago is no promise.
+
+Pure. Quotas that only warn stand in nobody's way, and are left out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from federation_quota import karmadaquota
+from federation_quota.ledger import settling
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
+from federation_quota.ledger.view import View
+from federation_quota.quantity import Quantity
+from federation_quota.resource_name import canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A quota that has no room for an ask."""
+
+    account: Account
+    exceeded: tuple[Exceeded, ...] = ()
+    """What it would exceed; empty where that cannot be told yet."""
+    is_certain: bool = False
+    """It does not fit beside what is stored; otherwise reservations stand in the way, or the quota is being taken
+    up."""
+
+    @property
+    def on_exceeded(self) -> str:
+        """What the quota does about it."""
+        return karmadaquota.quota(self.account).on_exceeded
+
+    def __str__(self) -> str:
+        if not self.exceeded:
+            return f"quota {self.account.name} is being taken up"
+        parts = (f"{one.name}: {one.requested} asked, {_left(one.limit, one.used)} left" for one in self.exceeded)
+        return f"quota {self.account.name} has no room ({', '.join(parts)})"
+
+
+class Room:
+    """The quotas of one namespace beside one view, on a running sum. The view must not change meanwhile."""
+
+    def __init__(self, accounts: Iterable[Account], view: View, *, is_warning_only: bool = False) -> None:
+        self._books: list[Books] = []
+        self._unknown: list[Account] = []
+        for account in () if is_warning_only else accounts:
+            if karmadaquota.quota(account).on_exceeded == karmadaquota.WARN:
+                continue
+            if account.is_active and view.version >= account.observed:
+                # What has ended has ended, whether or not somebody has written so.
+                self._books.append(Books(settling.settle(account, view, {}), view))
+            else:
+                self._unknown.append(account)
+
+    def obstacles(self, ask: Ask) -> list[Obstacle]:
+        """Every quota that stands in the way, by name."""
+        found = [Obstacle(account) for account in self._unknown if _grows(account, ask)]
+        for books in self._books:
+            verdict = books.judge(ask)
+            if isinstance(verdict, Refused | Unproven):
+                found.append(Obstacle(books.account, verdict.exceeded, isinstance(verdict, Refused)))
+        return sorted(found, key=lambda obstacle: obstacle.account.name)
+
+    def describe(self, ask: Ask) -> str:
+        """Where there is room for it, what it asks for, and what is left, for people; empty where nothing limits it."""
+        told = []
+        for books in self._books:
+            account = books.account
+            new, old = account.lens.cost(ask.new), account.lens.cost(ask.old)
+            parts = [
+                f"{name}: {new[resource] - old[resource]} asked, {_left(limit, books.used[resource])} left"
+                for name, limit in sorted(account.limits.items())
+                if new[resource := canonical(name)] > old[resource]
+            ]
+            if parts:
+                told.append(f"quota {account.name} has room ({', '.join(parts)})")
+        return "; ".join(told)
+
+    def take(self, ask: Ask) -> None:
+        """Count it as if it had been admitted."""
+        for books in self._books:
+            books.admit(ask.reservation)
+
+
+def _grows(account: Account, ask: Ask) -> bool:
+    new, old = account.lens.cost(ask.new), account.lens.cost(ask.old)
+    return any(new[canonical(name)] > old[canonical(name)] for name in account.limits)
+
+
+def _left(limit: Quantity, used: Quantity) -> Quantity:
+    return Quantity(max(limit.nano - used.nano, 0), limit.format)

@@ -1,0 +1,153 @@
+"""The early word: what a workload's quotas will do about it, said to whoever applies or scales it.
+
+Karmada binds a workload after it was accepted, so that a refusal comes too late for the terminal. This says it at once:
+as a Warning, or as a denial in namespaces that ask for one (the API server reads their label and calls the one hook or
+the other). It is about workloads only, whose requests their owner can change; and it fails open, whatever goes wrong:
+the binding is judged in any case.
+
+A denial is given only on stored bindings and a quota just read, like the binding's own, and only to who asks for more
+than before: a workload that was refused may always be made smaller.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from federation_quota import forecast, karmadaquota
+from federation_quota.accounting.accountant import Accountant
+from federation_quota.accounting.answer import Allowed, Denied
+from federation_quota.accounting.observation import Observation
+from federation_quota.binding import Binding, ObjectKey
+from federation_quota.kube import codec
+from federation_quota.kube.client import Client
+from federation_quota.kube.mirrors import BindingMirror
+from federation_quota.kube.resource import Resource
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
+from federation_quota.workload import Manifest
+from webhook.bindings import QUOTA_EXCEEDED
+from webhook.review import ALLOWED, Verdict
+
+log = structlog.get_logger()
+
+SCALE: Final = "scale"
+_READ_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Looks ahead. One for each of the two hooks: where a namespace asks for it, `denies`."""
+
+    accountant: Accountant
+    observation: Observation
+    mirror: BindingMirror
+    client: Client
+    denies: bool = False
+    is_warning_only: bool = False  # the break-glass for the whole system
+
+    async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
+        """What there is to say about a CREATE, an UPDATE or a scale; nothing where that cannot be told."""
+        accounts = {account.name: account for account in self.accountant.accounts(request.namespace)}
+        if not accounts:
+            return ALLOWED
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._advise(request, accounts, deadline)
+        except Exception as problem:  # nobody is kept from anything because this fails
+            log.warning(
+                "advice.failed",
+                namespace=request.namespace,
+                name=request.name,
+                kind=type(problem).__name__,
+                problem=str(problem),
+            )
+            return ALLOWED
+
+    async def _advise(
+        self, request: codec.AdmissionRequest, accounts: Mapping[str, Account], deadline: float
+    ) -> Verdict:
+        manifest, before = await self._manifests(request)
+        plural = request.resource.resource
+        name = forecast.binding_name(manifest["kind"], manifest["metadata"]["name"])
+        existing = self.mirror.bindings.get(ObjectKey(request.namespace, name))
+        ask = forecast.ask(manifest, plural, existing)
+        if not ask.increases:
+            return ALLOWED
+        if self.denies and not self.is_warning_only and forecast.asks_more(manifest, before, plural):
+            return await self._denial(request.namespace, ask, existing, accounts, deadline)
+        return self._warning(ask, existing, accounts.values())
+
+    def _warning(self, ask: Ask, existing: Binding | None, accounts: Iterable[Account]) -> Verdict:
+        """By this replica's own view: what is under way elsewhere counts, too."""
+        view = self.observation.view
+        told = []
+        for account in accounts:
+            if not account.is_active or view.version < account.observed:
+                continue  # too little is known to say anything
+            verdict = Books(account, view).judge(ask)
+            if isinstance(verdict, Refused | Unproven):
+                told.append(self._word(account, ask, existing, verdict.exceeded))
+        return Verdict(warnings=tuple(told))
+
+    async def _denial(
+        self,
+        namespace: str,
+        ask: Ask,
+        existing: Binding | None,
+        accounts: Mapping[str, Account],
+        deadline: float,
+    ) -> Verdict:
+        """As the binding would be judged, without reserving anything."""
+        answer = await self.accountant.answer(
+            namespace, ask, deadline=deadline, dry_run=True, may_exceed=lambda name: not _denies(accounts.get(name))
+        )
+        match answer:
+            case Denied(denial):
+                return Verdict(
+                    is_allowed=False,
+                    code=403,
+                    reason=QUOTA_EXCEEDED,
+                    message=denial.message,
+                    causes=tuple(denial.causes),
+                )
+            case Allowed(warnings):
+                told = [
+                    self._word(accounts[one.quota], ask, existing, one.exceeded)
+                    for one in warnings
+                    if one.quota in accounts
+                ]
+                return Verdict(warnings=tuple(told))
+            case _:
+                return ALLOWED
+
+    def _word(self, account: Account, ask: Ask, existing: Binding | None, exceeded: Sequence[Exceeded]) -> str:
+        return forecast.word(
+            account,
+            ask,
+            exceeded,
+            is_running=existing is not None and bool(existing.clusters),
+            only_warns=self.is_warning_only,
+        )
+
+    async def _manifests(self, request: codec.AdmissionRequest) -> tuple[Manifest, Manifest | None]:
+        """The workload as it would be, and as it is; None where it is new."""
+        new = codec.decode_object(request.object)
+        old = codec.decode_object(request.old_object) if request.operation == "UPDATE" else None
+        if request.sub_resource != SCALE:
+            return new, old
+        found = request.resource
+        resource = Resource(found.group, found.version, found.resource, "")
+        body = await self.client.get(resource, request.name, request.namespace, timeout_seconds=_READ_SECONDS)
+        stored = codec.decode_object(body)
+        return _scaled(stored, new), _scaled(stored, old) if old else None
+
+
+def _scaled(workload: dict[str, Any], scale: dict[str, Any]) -> Manifest:
+    return {**workload, "spec": {**workload["spec"], "replicas": (scale.get("spec") or {}).get("replicas", 0)}}
+
+
+def _denies(account: Account | None) -> bool:
+    return account is not None and karmadaquota.quota(account).on_exceeded == karmadaquota.DENY

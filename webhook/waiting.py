@@ -1,0 +1,131 @@
+"""Notes of those who were refused, written into the quota's status: nobody else knows that they wait.
+
+A refusal costs no write. What was refused is noted in memory, and written for all of a quota together, at most every
+`COALESCE_SECONDS`, under the quota's version as everything in its status is: admissions never wait for it, and a
+conflict is tried again later.
+
+The list may already have somebody who is refused again, and then nothing is written. But the controller, which takes
+off the list who no longer waits, may do so on account of something older than that refusal. So a note is kept for a
+while, and written again where the list comes back without it.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, NoReturn
+
+from federation_quota import karmadaquota, waiting
+from federation_quota.accounting.store import ConflictError, Store, UnreachableError
+from federation_quota.api.karmadaquota import MOST_WAITING
+from federation_quota.binding import Binding, ObjectKey
+from federation_quota.kube.mirrors import claim
+from federation_quota.kube.workqueue import WorkQueue
+from federation_quota.ledger.account import Account
+from federation_quota.waiting import Waiter
+
+COALESCE_SECONDS: Final = 0.2
+# How long after a refusal the list is watched for losing it: longer than the controller can be behind.
+REMEMBERED_SECONDS: Final = 10.0
+# How long it is tried to have one listed: who is refused for longer is refused again, and noted again.
+UNLISTED_SECONDS: Final = 60.0
+_WORKERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    waiter: Waiter
+    template_version: int
+    was_stored: bool
+    is_new_template: bool  # what was refused is a change of the template, or its first appearance
+    refused_at: float
+
+    def is_over(self, binding: Binding | None) -> bool:
+        """Whether what is stored by now is past what was refused."""
+        if binding is None:
+            return self.was_stored
+        if waiting.is_granted(self.waiter, claim(binding)):
+            return True
+        # The template's next change is another wish: Karmada brings it forward by itself.
+        version = binding.template.version
+        return version >= self.template_version if self.is_new_template else version > self.template_version
+
+
+class WaitingList:
+    """The notes of one replica."""
+
+    def __init__(
+        self,
+        accounts: Callable[[str], list[Account]],  # of a namespace, as this replica knows them
+        bindings: Callable[[ObjectKey], Binding | None],  # as this replica sees them
+        store: Store,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._accounts = accounts
+        self._bindings = bindings
+        self._store = store
+        self._now = now
+        self._notes: dict[ObjectKey, dict[str, _Note]] = {}  # by quota, by binding
+        self._queue: WorkQueue[ObjectKey] = WorkQueue("waiting", coalesce_seconds=COALESCE_SECONDS)
+
+    def note(self, quota: str, new: Binding, old: Binding | None, message: str) -> None:
+        """That write of a binding was refused by that quota."""
+        key = ObjectKey(new.key.namespace, quota)
+        notes = self._notes.setdefault(key, {})
+        known = notes.get(new.key.name)
+        waiter = waiting.refused(new, message, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        if known is not None:
+            waiter = replace(waiter, since=known.waiter.since)
+        notes[new.key.name] = _Note(
+            waiter=waiter,
+            template_version=new.template.version,
+            was_stored=old is not None,
+            is_new_template=old is None or old.template.version != new.template.version,
+            refused_at=asyncio.get_running_loop().time(),
+        )
+        if len(notes) > 2 * MOST_WAITING:
+            del notes[max(notes, key=lambda name: notes[name].waiter.place)]
+        self._queue.add(key)
+
+    def learn(self, account: Account) -> None:
+        """The quota as the watch saw it."""
+        key = ObjectKey(account.namespace, account.name)
+        if key in self._notes:
+            self._queue.add(key)
+
+    async def run(self) -> NoReturn:
+        """Write what is noted, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_WORKERS):
+                tasks.create_task(self._queue.serve(self._write))
+        raise AssertionError("workers serve until they are cancelled")
+
+    async def _write(self, key: ObjectKey) -> float | None:
+        account = next((one for one in self._accounts(key.namespace) if one.name == key.name), None)
+        status = karmadaquota.quota(account).status if account else {}
+        listed = waiting.read(status)
+        notes = self._remaining(key, {one.binding for one in listed})
+        if account is None or not notes:
+            self._notes.pop(key, None)
+            return None
+        wanted = waiting.merge(listed, [note.waiter for note in notes.values()])
+        if wanted == listed:
+            return None
+        try:
+            await self._store.write(karmadaquota.stored_as(account, {**status, "waiting": waiting.write(wanted)}))
+        except ConflictError:
+            return COALESCE_SECONDS * (0.5 + random.random())  # noqa: S311 - nobody gains from guessing it
+        except UnreachableError:
+            return 1.0
+        return None
+
+    def _remaining(self, key: ObjectKey, listed: Collection[str]) -> dict[str, _Note]:
+        now = asyncio.get_running_loop().time()
+        notes = self._notes.get(key, {})
+        for name, note in list(notes.items()):
+            kept_seconds = REMEMBERED_SECONDS if name in listed else UNLISTED_SECONDS
+            if now - note.refused_at > kept_seconds or note.is_over(self._bindings(ObjectKey(key.namespace, name))):
+                del notes[name]
+        return notes
