@@ -2,15 +2,19 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController
 from controllers.installation import Installation
+from controllers.reporting import Reporting
+from controllers.waking import WakingController
 from federation_quota import names
 from federation_quota import settings as common
 from federation_quota.accounting.observation import Observation
@@ -18,11 +22,14 @@ from federation_quota.binding import Binding, ObjectKey
 from federation_quota.kube import codec, config
 from federation_quota.kube.client import Client
 from federation_quota.kube.elector import Elector, Leadership
+from federation_quota.kube.error import KubeError
+from federation_quota.kube.events import Recorder
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import BindingMirror, QuotaMirror
-from federation_quota.kube.presence import take_roll
+from federation_quota.kube.presence import sweep, take_roll
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
+from federation_quota.kube.retry import Policy
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
@@ -33,6 +40,7 @@ log = structlog.get_logger()
 # that people who look after a change see it.
 COALESCE_SECONDS = 0.2
 WORKERS = 4
+SWEEP_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class Settings:
 
     common: common.Settings
     webhook_url: str
+    is_warning_only: bool
 
 
 def parse(arguments: list[str] | None = None) -> Settings:
@@ -48,10 +57,11 @@ def parse(arguments: list[str] | None = None) -> Settings:
     parser = common.Parser("federation-quota-controllers", description="Keeps quotas true, and the system installed.")
     parser.common()
     parser.setting("--webhook-url", "Where the federation API server reaches the webhook: https://HOST:PORT.")
+    parser.setting("--warn-only", "As the webhook's: nothing waits for quota.", "false", ["true", "false"])
     options = parser.parse_args(arguments)
     if not options.webhook_url or not options.webhook_url.startswith("https://"):
         parser.error("--webhook-url is needed, and must start with https://")
-    return Settings(common.common(options), options.webhook_url.rstrip("/"))
+    return Settings(common.common(options), options.webhook_url.rstrip("/"), options.warn_only == "true")
 
 
 class Candidate:
@@ -77,6 +87,19 @@ class Candidate:
             presence_selector=names.selector(names.REPLICAS),
         )
         self._accounts = AccountController(self._quotas, self._observation, store)
+        identity = uuid.uuid4().hex
+        self._recorder = Recorder(federation, component=names.SYSTEM, instance=f"{names.CONTROLLERS}-{identity}")
+        self._waking = WakingController(
+            self._observation,
+            self._bindings,
+            store,
+            Reporting(self._recorder),
+            is_warning_only=settings.is_warning_only,
+        )
+        self._reflectors: list[Reflector[Any]] = [
+            Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
+            Reflector(federation, KARMADA_QUOTAS, decode=decode_quota, sink=self._quotas),
+        ]
         self._authority = AuthorityController(
             host,
             namespace,
@@ -84,46 +107,73 @@ class Candidate:
             published=self._installation.read_hooks,
             may_publish=self._has_webhook,
         )
-        self._elector = Elector(federation, namespace, names.LEADER_LEASE, identity=uuid.uuid4().hex)
+        self._identity = identity
 
     async def run(self) -> None:
-        """Stand for election, and do the leader's work whenever elected."""
+        """Keep the views warm, stand for election, and do the leader's work whenever elected."""
         await self._installation.ensure_namespace()
-        await self._elector.run(self._lead)
+        # A client of its own: behind other requests it could renew too late.
+        async with Client(self._federation.connection, connections=4) as client, asyncio.TaskGroup() as tasks:
+            elector = Elector(
+                client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
+            )
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run())
+            await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
         log.info("controllers.leading", token=leadership.token)
         await self._installation.ensure_kinds()
-        bindings = Reflector(
-            self._federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings
-        )
-        quotas = Reflector(self._federation, KARMADA_QUOTAS, decode=decode_quota, sink=self._quotas)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._authority.run())
-            tasks.create_task(bindings.run())
-            tasks.create_task(quotas.run())
-            await bindings.synced.wait()
-            await quotas.synced.wait()
+            tasks.create_task(self._sweep())
+            for reflector in self._reflectors:
+                await reflector.synced.wait()
             for _ in range(WORKERS):
                 tasks.create_task(self._queue.serve(self._accounts.reconcile))
+            tasks.create_task(self._recorder.run())
+            tasks.create_task(self._wake())
+
+    async def _wake(self) -> None:
+        """With a client of its own: what cannot be done at once is decided on anew, not tried again as it was."""
+        async with Client(self._federation.connection, retry=Policy(attempts=1)) as client:
+            await self._waking.run(client)
+
+    async def _sweep(self) -> None:
+        """Leases of replicas that are long gone pile up otherwise."""
+        while True:
+            try:
+                await take_roll(self._federation, self._namespace, names.selector(names.REPLICAS), self._roster)
+                await sweep(self._federation, self._namespace, self._roster)
+            except KubeError as problem:
+                log.warning("presence.not_swept", problem=str(problem))
+            await asyncio.sleep(SWEEP_SECONDS)
 
     async def _has_webhook(self) -> bool:
         await take_roll(self._federation, self._namespace, names.selector(names.REPLICAS), self._roster)
         return bool(self._roster.live())
 
     def _quota_stored(self, account: Account) -> None:
+        self._waking.quota_stored(account)
         self._queue.add(ObjectKey(account.namespace, account.name))
 
     def _quota_deleted(self, namespace: str, name: str, _version: int) -> None:
+        self._waking.quota_deleted(namespace, name)
         self._queue.add(ObjectKey(namespace, name))
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
+        self._waking.binding_changed(before, after)
         binding = after or before
         if binding is None:
             return
-        for key in self._quotas.accounts:
-            if key.namespace == binding.key.namespace:
-                self._queue.add(key)
+        for name in self._quotas.names(binding.key.namespace):
+            self._queue.add(ObjectKey(binding.key.namespace, name))
+
+
+def _end_process() -> None:
+    """The work of a leader that was voted out does not stop: two must never act, so this process ends."""
+    log.error("controllers.overstayed")
+    os._exit(1)
 
 
 async def serve(settings: Settings) -> None:

@@ -53,6 +53,10 @@ class AuthorityController:
             except error.KubeError as problem:
                 log.warning("authority.failed", problem=str(problem))
                 pause = 1.0
+            except secret.SecretError as problem:
+                # Never overwritten: whoever deletes it starts anew, with overlap.
+                log.error("authority.unreadable", secret=names.AUTHORITY_SECRET, problem=str(problem))
+                pause = LOOK_SECONDS
             await asyncio.sleep(pause)
 
     async def _step(self) -> float:

@@ -42,6 +42,7 @@ class Installation:
         self._namespace = namespace
         self._url = url
         self._system_users = system_users
+        self._looked_at: dict[str, str] = {}  # the version of each configuration when it was last read
 
     async def ensure_namespace(self) -> None:
         """Where leases and Secrets are kept."""
@@ -64,18 +65,25 @@ class Installation:
     async def ensure_hooks(self, bundle: bytes) -> None:
         """The webhook configurations, trusting exactly that bundle."""
         for configuration in hooks.configurations(self._url, bundle):
+            version = self._looked_at.get(configuration["metadata"]["name"])
+            if version:
+                # What it is to trust was decided on by what stood there: a leader that slept takes nothing back.
+                configuration["metadata"]["resourceVersion"] = version
             await self._apply(CONFIGURATIONS[configuration["kind"]], configuration)
 
     async def read_hooks(self) -> list[dict[str, Any]]:
         """The configurations as they stand now; those that are not there are left out."""
         found = []
+        self._looked_at.clear()
         for configuration in hooks.configurations(self._url, b""):
             resource = CONFIGURATIONS[configuration["kind"]]
             try:
                 body = await self._client.get(resource, configuration["metadata"]["name"])
             except error.NotFoundError:
                 continue
-            found.append(_decoded(body))
+            stored = _decoded(body)
+            self._looked_at[stored["metadata"]["name"]] = stored["metadata"]["resourceVersion"]
+            found.append(stored)
         return found
 
     async def _apply(self, resource: Resource, manifest: dict[str, Any]) -> None:

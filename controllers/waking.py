@@ -30,7 +30,7 @@ from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
 from federation_quota.kube.correlation import Reference
 from federation_quota.kube.discovery import Discovery
-from federation_quota.kube.mirrors import claim
+from federation_quota.kube.mirrors import BindingMirror, claim
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
 from federation_quota.room import Room
@@ -115,7 +115,7 @@ class WakingController:
     def __init__(
         self,
         observation: Observation,
-        bindings: Callable[[ObjectKey], Binding | None],
+        mirror: BindingMirror,
         store: Store,
         reporting: Reporting,
         *,
@@ -123,7 +123,7 @@ class WakingController:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._observation = observation
-        self._bindings = bindings
+        self._mirror = mirror
         self._store = store
         self._reporting = reporting
         self._is_warning_only = is_warning_only
@@ -225,7 +225,7 @@ class WakingController:
         for name, obstacles in hindered.items():
             # When there is room for it again, that is news: it does not wait for its next turn.
             place.tracks[name].wakes = 0
-            binding = self._bindings(ObjectKey(namespace, name))
+            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
             if obstacles and name in place.held - place.told and binding is not None:
                 place.told.add(name)
                 self._reporting.held(binding, obstacles)
@@ -240,7 +240,7 @@ class WakingController:
         """Everybody who waits, by binding; who no longer does is struck off."""
         queue = {}
         for name, waiter in place.wishes().items():
-            binding = self._bindings(ObjectKey(namespace, name))
+            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
             if place.is_over(waiter, binding):
                 place.orphans.pop(name, None)
                 for quota, waiters in place.listed.items():
@@ -249,7 +249,7 @@ class WakingController:
             elif binding is None or not (binding.is_suspended or binding.is_deleting):
                 queue[name] = waiter
         for name in place.held:
-            binding = self._bindings(ObjectKey(namespace, name))
+            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
             if binding is not None:
                 queue[name] = waiting.held(binding)
         for name in place.tracks.keys() - queue.keys() - place.wishes().keys():
@@ -282,7 +282,7 @@ class WakingController:
 
     async def _wake_one(self, place: _Place, namespace: str, one: Chosen, client: Client, alarm: Alarm) -> Outcome:
         waiter, name = one.waiter, one.waiter.binding
-        binding = self._bindings(ObjectKey(namespace, name))
+        binding = self._mirror.bindings.get(ObjectKey(namespace, name))
         way = _way(binding)
         if way is Way.RELEASE and binding is not None:
             outcome = await releasing.release(client, binding)
@@ -308,7 +308,11 @@ class WakingController:
         if place is None or account is None:
             return None
         listed = place.listed.get(key.name, ())
-        kept = [one for one in listed if not place.is_over(one, self._bindings(ObjectKey(key.namespace, one.binding)))]
+        kept = [
+            one
+            for one in listed
+            if not place.is_over(one, self._mirror.bindings.get(ObjectKey(key.namespace, one.binding)))
+        ]
         if len(kept) == len(listed):
             return None
         status = {**karmadaquota.quota(account).status, "waiting": waiting.write(kept)}
@@ -325,7 +329,7 @@ class WakingController:
         while True:
             for namespace, place in list(self._places.items()):
                 for name in place.stuck - place.wishes().keys():
-                    binding = self._bindings(ObjectKey(namespace, name))
+                    binding = self._mirror.bindings.get(ObjectKey(namespace, name))
                     if binding is not None:
                         # What it asked for is on no list. It is noted again, if it is refused again.
                         place.orphans[name] = waiting.refused(binding, "", binding.created)
@@ -339,7 +343,7 @@ class WakingController:
             (namespace, waiter)
             for namespace, place in self._places.items()
             for waiter in place.wishes().values()
-            if self._bindings(ObjectKey(namespace, waiter.binding)) is None
+            if self._mirror.bindings.get(ObjectKey(namespace, waiter.binding)) is None
         ]
         for namespace, waiter in random.sample(waiters, min(len(waiters), MOST_LOOKED_FOR)):
             place = self._places.get(namespace)
@@ -349,7 +353,7 @@ class WakingController:
     def _track(self, place: _Place, namespace: str, name: str) -> _Track:
         track = place.tracks.get(name)
         if track is None:
-            binding = self._bindings(ObjectKey(namespace, name))
+            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
             track = place.tracks[name] = _Track(
                 template_version=binding.template.version if binding else 0,
             )

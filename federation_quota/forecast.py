@@ -52,7 +52,15 @@ def ask(manifest: Manifest, plural: str, existing: Binding | None) -> Ask:
     """
     new = Claim(demand(manifest, plural, _copies(existing)), workload.priority_class(manifest))
     old = Claim(existing.charge, existing.stamp.priority_class) if existing else NO_CLAIM
-    return Ask(id="", binding=binding_name(manifest["kind"], manifest["metadata"]["name"]), new=new, old=old)
+    name = binding_name(manifest["kind"], manifest["metadata"]["name"])
+    return Ask(
+        id="forecast",
+        binding=name,
+        new=new,
+        old=old,
+        uid=None if existing else "not known yet",
+        base=existing.version if existing else None,
+    )
 
 
 def asks_more(manifest: Manifest, before: Manifest | None, plural: str) -> bool:

@@ -68,7 +68,7 @@ def common(options: argparse.Namespace) -> Settings:
 def set_up_logging(level: str) -> None:
     """One line per event: for people on a terminal, JSON elsewhere; aiohttp's and asyncio's lines among them."""
     number = getattr(logging, level.upper())
-    shared = [
+    shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from federation_quota import hooks, names
+from federation_quota import hooks, karmadaquota, names
 from federation_quota import settings as common
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
@@ -21,13 +21,17 @@ from federation_quota.kube.presence import Presence
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.roster import Roster
+from federation_quota.ledger.account import Account
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
+from federation_quota.room import Room
 from webhook import certificates
 from webhook.advice import Advice
 from webhook.bindings import BindingReview
+from webhook.holding import Holding
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
+from webhook.waiting import WaitingList
 from webhook.works import WorkReview
 
 log = structlog.get_logger()
@@ -116,17 +120,30 @@ class Replica:
             federation,
             KARMADA_QUOTAS,
             decode=decode_quota,
-            sink=QuotaMirror(self._accountant.learn, self._accountant.forget),
+            sink=QuotaMirror(self._quota_stored, self._accountant.forget),
+            on_rewind=lambda _seen, _now: self._accountant.rewind(),
         )
+        self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
         advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
         works = WorkReview(self._accountant, federation, store, self._presence.is_current, settings.is_warning_only)
+        holding = Holding(
+            stamping=Stamping(federation, Discovery(federation), priorities.values),
+            is_system=is_system,
+            holders=self._holders,
+            room=lambda place: Room(
+                self._accountant.accounts(place), observation.view, is_warning_only=settings.is_warning_only
+            ),
+            note=self._waiting.note,
+        )
         self._server = Server(
             {
-                hooks.VALIDATE_BINDINGS: BindingReview(self._accountant, is_system, settings.is_warning_only),
-                hooks.STAMP_BINDINGS: Stamping(federation, Discovery(federation), priorities.values),
+                hooks.VALIDATE_BINDINGS: BindingReview(
+                    self._accountant, is_system, settings.is_warning_only, holding.would_hold, self._waiting.note
+                ),
+                hooks.STAMP_BINDINGS: holding,
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_WORKS: works,
                 hooks.WARN_WORKLOADS: advice,
@@ -140,7 +157,7 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         settings = self._settings
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        runs += [reflector.run() for reflector in self._trust.reflectors]
+        runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
         await self._server.start(settings.host, settings.port, self._context.context, shares_port=settings.shares_port)
@@ -151,6 +168,15 @@ class Replica:
         presence.cancel()
         for task in background:
             task.cancel()
+
+    def _quota_stored(self, account: Account) -> None:
+        self._accountant.learn(account)
+        self._waiting.learn(account)
+
+    def _holders(self, namespace: str) -> list[str]:
+        """The quotas of a namespace that hold what does not fit."""
+        accounts = self._accountant.accounts(namespace)
+        return [one.name for one in accounts if karmadaquota.quota(one).on_exceeded == karmadaquota.HOLD]
 
     async def _prepare(self, incarnation: str) -> None:
         """Before this incarnation may admit anything: every quota that exists by now is known."""

@@ -1,7 +1,8 @@
 """The certificate that this replica serves: from the system's own authority, or from given files."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,9 @@ class AuthorityView:
         except secret.SecretError as problem:
             log.error("authority.unreadable", problem=str(problem))
             return None
-        return SignerView(state.signing, datetime.now(UTC))
+        heard = self.reflector.last_heard
+        silence = time.monotonic() - heard if heard is not None else 0.0
+        return SignerView(state.signing, datetime.now(UTC) - timedelta(seconds=silence))
 
 
 def keeper(source: CertificateSource, context: ReloadableContext, trust: PublishedTrust) -> CertificateKeeper:

@@ -5,8 +5,8 @@ A refusal costs no write. What was refused is noted in memory, and written for a
 conflict is tried again later.
 
 The list may already have somebody who is refused again, and then nothing is written. But the controller, which takes
-off the list who no longer waits, may do so on account of something older than that refusal. So a note is kept for a
-while, and written again where the list comes back without it.
+off the list who no longer waits, may just then do so on account of something older than that refusal. So a note is kept
+for a while, and written once more where the list comes back without it.
 """
 
 import asyncio
@@ -20,29 +20,38 @@ from federation_quota import karmadaquota, waiting
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.api.karmadaquota import MOST_WAITING
 from federation_quota.binding import Binding, ObjectKey
-from federation_quota.kube.mirrors import claim
+from federation_quota.kube.mirrors import BindingMirror, claim
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
 from federation_quota.waiting import Waiter
 
 COALESCE_SECONDS: Final = 0.2
-# How long after a refusal the list is watched for losing it: longer than the controller can be behind.
+# How long after a refusal the list is watched for losing it: longer than the controller is ever behind.
 REMEMBERED_SECONDS: Final = 10.0
 # How long it is tried to have one listed: who is refused for longer is refused again, and noted again.
 UNLISTED_SECONDS: Final = 60.0
 _WORKERS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Note:
     waiter: Waiter
     template_version: int
     was_stored: bool
     is_new_template: bool  # what was refused is a change of the template, or its first appearance
     refused_at: float
+    losses: int = 0  # how often the list came back without it
+    is_listed: bool = False
+
+    def see(self, is_listed: bool) -> None:
+        """The list as it is now."""
+        self.losses += self.is_listed and not is_listed
+        self.is_listed = is_listed
 
     def is_over(self, binding: Binding | None) -> bool:
-        """Whether what is stored by now is past what was refused."""
+        """Whether it was struck off since it was refused, or what is stored by now is past what was refused."""
+        if self.losses > 1:
+            return True
         if binding is None:
             return self.was_stored
         if waiting.is_granted(self.waiter, claim(binding)):
@@ -58,13 +67,13 @@ class WaitingList:
     def __init__(
         self,
         accounts: Callable[[str], list[Account]],  # of a namespace, as this replica knows them
-        bindings: Callable[[ObjectKey], Binding | None],  # as this replica sees them
+        mirror: BindingMirror,
         store: Store,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._accounts = accounts
-        self._bindings = bindings
+        self._mirror = mirror
         self._store = store
         self._now = now
         self._notes: dict[ObjectKey, dict[str, _Note]] = {}  # by quota, by binding
@@ -125,7 +134,10 @@ class WaitingList:
         now = asyncio.get_running_loop().time()
         notes = self._notes.get(key, {})
         for name, note in list(notes.items()):
+            note.see(name in listed)
             kept_seconds = REMEMBERED_SECONDS if name in listed else UNLISTED_SECONDS
-            if now - note.refused_at > kept_seconds or note.is_over(self._bindings(ObjectKey(key.namespace, name))):
+            if now - note.refused_at > kept_seconds or note.is_over(
+                self._mirror.bindings.get(ObjectKey(key.namespace, name))
+            ):
                 del notes[name]
         return notes

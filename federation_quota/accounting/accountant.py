@@ -74,6 +74,13 @@ class Accountant:
         if not here:
             del self._committers[namespace]
 
+    def rewind(self) -> None:
+        """The store was restored from the past: what is known of accounts may never have been. A list follows."""
+        for here in self._committers.values():
+            for committer in here.values():
+                committer.learn(None)
+        self._committers.clear()
+
     def accounts(self, namespace: str) -> list[Account]:
         """The accounts of a namespace, as this replica knows them."""
         known = (committer.account for committer in self._committers.get(namespace, {}).values())

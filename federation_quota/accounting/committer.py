@@ -14,7 +14,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import joining, settling
 from federation_quota.ledger.account import Account
-from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unproven, Verdict
+from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unaffected, Unproven, Verdict
 
 MOST_IN_ONE_WRITE = 256
 # How long an ask waits for reservations in its way to be proved: about as long as views lag, with room to spare.
@@ -212,6 +212,10 @@ class Committer:
     def _judge(self, books: Books, waiting: _Waiting) -> Outcome | None:
         """The outcome for one ask beside all before it; None where only time can tell."""
         verdict = books.judge(waiting.ask)
+        fault = self._fault(waiting.ask)
+        if fault and not isinstance(verdict, Unaffected) and not waiting.may_exceed:
+            waiting.reason = fault
+            return None
         if isinstance(verdict, Unproven):
             waiting.reason = "only reservations stand in the way, and may yet go"
             if not waiting.may_exceed:
@@ -230,6 +234,13 @@ class Committer:
                 return None
             books.admit(waiting.ask.reservation)
         return outcome
+
+    def _fault(self, ask: Ask) -> str:
+        """Why nothing can be judged here: a stored binding whose cost nobody knows. Its own repair is judged."""
+        for binding, reason in self._observation.view.faults(self._namespace).items():
+            if binding != ask.binding:
+                return f"what binding {binding} costs cannot be told ({reason}): mend or delete it"
+        return ""
 
     async def _take_up(self, account: Account) -> bool:
         """Join an account that is new, and activate it once everybody has; True where others have to go first."""

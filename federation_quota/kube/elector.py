@@ -239,14 +239,7 @@ class Elector:
     async def _renew(self, leadership: Leadership) -> bool:
         """One attempt; False where it failed in a way that leaves hope."""
         try:
-            if self._version is None:
-                # A renewal is in doubt: it may have been stored. Or somebody else was.
-                found = await self._read()
-                self._observe(found)
-                if (found.spec.holder, found.spec.transitions) != (self.identity, leadership.token):
-                    raise _LostError
-                self._version = found.metadata.version
-            version, self._version = self._version, None
+            version, self._version = await self._own_version(leadership), None
             sent = self._clock()
             self._adopt(lease.decode(await self._patch({"renewTime": lease.moment()}, version)))
         except NotFoundError:
@@ -257,15 +250,27 @@ class Elector:
         leadership.renewed(sent)
         return True
 
+    async def _own_version(self, leadership: Leadership) -> str:
+        """The version that our Lease has; _LostError where it is not ours any more."""
+        if self._version is not None:
+            return self._version
+        # A renewal is in doubt: it may have been stored. Or somebody else was.
+        found = await self._read()
+        self._observe(found)
+        if (found.spec.holder, found.spec.transitions) != (self.identity, leadership.token):
+            raise _LostError
+        return found.metadata.version
+
     async def _release(self, leadership: Leadership) -> None:
         """Let the next one in at once. Best effort: the lease runs out anyway."""
-        if not leadership.is_valid() or self._version is None:
+        if not leadership.is_valid():
             return
         try:
+            version = await self._own_version(leadership)
             spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": lease.moment()}
-            self._observe(lease.decode(await self._patch(spec, self._version)))
+            self._observe(lease.decode(await self._patch(spec, version)))
             self._log.info("elector.released", token=leadership.token)
-        except KubeError as problem:
+        except (KubeError, _LostError) as problem:
             self._log.warning("elector.release_failed", token=leadership.token, error=str(problem))
 
     async def _read(self) -> Lease:

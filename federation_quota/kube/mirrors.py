@@ -63,7 +63,7 @@ class BindingMirror:
 
 
 def _entry(binding: Binding) -> Entry:
-    return Entry(binding.uid, binding.version, claim(binding))
+    return Entry(binding.uid, binding.version, claim(binding), binding.fault or binding.stamp.fault)
 
 
 class QuotaMirror:
@@ -71,6 +71,7 @@ class QuotaMirror:
 
     def __init__(self, on_stored: Callable[[Account], None], on_deleted: Callable[[str, str, int], None]) -> None:
         self.accounts: dict[ObjectKey, Account] = {}
+        self._names: dict[str, set[str]] = {}  # by namespace
         self._on_stored = on_stored
         self._on_deleted = on_deleted
 
@@ -78,7 +79,7 @@ class QuotaMirror:
         """Everything was listed anew."""
         listed = {ObjectKey(item.namespace, item.name) for item in items}
         for key in self.accounts.keys() - listed:
-            del self.accounts[key]
+            self._drop(key)
             self._on_deleted(*key, version)
         for item in items:
             self.upsert(item)
@@ -86,12 +87,24 @@ class QuotaMirror:
     def upsert(self, item: Account) -> None:
         """A quota was stored."""
         self.accounts[ObjectKey(item.namespace, item.name)] = item
+        self._names.setdefault(item.namespace, set()).add(item.name)
         self._on_stored(item)
 
     def delete(self, item: Account) -> None:
         """A quota was deleted."""
-        self.accounts.pop(ObjectKey(item.namespace, item.name), None)
+        self._drop(ObjectKey(item.namespace, item.name))
         self._on_deleted(item.namespace, item.name, int(item.version))
+
+    def names(self, namespace: str) -> list[str]:
+        """The quotas of a namespace."""
+        return list(self._names.get(namespace, ()))
+
+    def _drop(self, key: ObjectKey) -> None:
+        self.accounts.pop(key, None)
+        here = self._names.get(key.namespace, set())
+        here.discard(key.name)
+        if not here:
+            self._names.pop(key.namespace, None)
 
     def bookmark(self, version: int) -> None:
         """Nothing follows from it."""
@@ -130,7 +143,8 @@ class PriorityMirror:
 
     def replace(self, items: Sequence[PriorityClass], version: int) -> None:
         """Everything was listed anew."""
-        self.values = {item.name: item.value for item in items}
+        self.values.clear()  # in place: others look at this very table
+        self.values.update((item.name, item.value) for item in items)
 
     def upsert(self, item: PriorityClass) -> None:
         """A class was stored."""

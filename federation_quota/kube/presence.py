@@ -183,7 +183,7 @@ async def take_roll(
     client: Client, namespace: str, label_selector: str, roster: Roster, *, timeout_seconds: float = 5.0
 ) -> None:
     """Bring a roster up to date from the store itself: after this, silence up to now is known to be silence."""
-    as_of = roster.clock()
+    as_of, seen = roster.clock(), roster.version
     leases: list[lease.Lease] = []
     version = 0
     pages = client.list(LEASES, namespace, label_selector=label_selector, timeout_seconds=timeout_seconds)
@@ -191,6 +191,9 @@ async def take_roll(
         async for page in pages:
             version = page.version
             leases += [lease.decode(bytes(raw)) for raw in page.items]
+    if version < seen:  # asked for after `seen` was heard of, and yet older: the store was restored
+        log.error("presence.rewound", seen=seen, version=version)
+        roster.rewind()
     roster.confirm(leases, version, as_of)
 
 

@@ -39,10 +39,12 @@ class Roster:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.as_of: float | None = None  # silence up to here is known to be silence
+        self.version = 0  # the highest that was heard of
         self._members: dict[str, _Member] = {}  # by the name of their Lease
 
     def replace(self, items: Sequence[Lease], version: int) -> None:
         """These Leases exist, as of that version."""
+        self.version = max(self.version, version)
         for item in items:
             self.upsert(item)
         named = {item.metadata.name for item in items}
@@ -54,6 +56,7 @@ class Roster:
 
     def upsert(self, item: Lease) -> None:
         """A Lease was created or renewed. Old news, which a second source may bring, changes nothing."""
+        self.version = max(self.version, item.version)
         member = self._members.get(item.metadata.name)
         if member is None:
             member = self._members[item.metadata.name] = _Member(item, item.version, self.clock())
@@ -81,6 +84,7 @@ class Roster:
 
     def rewind(self) -> None:
         """The store went back in time: versions from before no longer compare with those to come."""
+        self.version = 0
         for member in self._members.values():
             member.version = 0
 

@@ -25,6 +25,7 @@ class Entry:
     uid: str
     version: int
     claim: Claim
+    fault: str = ""  # why the claim is not known in full: it is then no more than a lower bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,11 @@ class View:
         """The namespaces that have bindings."""
         return list(self._namespaces)
 
+    def faults(self, namespace: str) -> Mapping[str, str]:
+        """The bindings of a namespace whose cost is not known in full, and why. Nobody can judge beside them."""
+        here = self._namespaces.get(namespace)
+        return here.faults if here else {}
+
     def spent(self, namespace: str, lens: Lens) -> Resources:
         """What the stored bindings of a namespace cost, as that lens sees them."""
         here = self._namespaces.get(namespace)
@@ -127,19 +133,23 @@ class View:
 class _Namespace:
     """The bindings of one namespace, and a running total for every lens that was ever looked through."""
 
-    __slots__ = ("_totals", "entries")
+    __slots__ = ("_totals", "entries", "faults")
 
     # More lenses than this on one namespace are old shapes of its quotas: starting over is cheaper than keeping them.
     MOST_TOTALS = 64
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
+        self.faults: dict[str, str] = {}
         self._totals: dict[Lens, dict[str, Quantity]] = {}
 
     def put(self, name: str, entry: Entry | None) -> None:
         before = self.entries.pop(name, None)
+        self.faults.pop(name, None)
         if entry is not None:
             self.entries[name] = entry
+            if entry.fault:
+                self.faults[name] = entry.fault
         if before is not None and entry is not None and before.claim == entry.claim:
             return
         for lens, total in self._totals.items():

@@ -335,6 +335,15 @@ def _rest_name(priority_class: str) -> str:
     return f"rest-{priority_class}"
 
 
+def can_be_told(quotas: Sequence[Mapping[str, Any]], request: Request) -> bool:
+    """Whether bindings could be stored that cost every quota what it is said to have used."""
+    try:
+        _rest([read_account(quota) for quota in quotas], quotas, [request] if request.old is not None else [])
+    except UntellableError:
+        return False
+    return True
+
+
 def _rest(
     accounts: Sequence[Account], quotas: Sequence[Mapping[str, Any]], updated: Sequence[Request]
 ) -> dict[str, Resources]:

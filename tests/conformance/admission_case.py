@@ -1,7 +1,7 @@
 """What Kubernetes' admission cases say, and what comes out when they are worked out by hand.
 
-Reading and a plain recalculation from the cases' own numbers: nothing of the product's ledger, its joins and its reservations
-is used, only its quantities and its names of resources.
+Reading, and a plain recalculation from the numbers that the cases give. Of the product only quantities and names of
+resources are used, nothing of its ledger.
 """
 
 import re
@@ -41,12 +41,12 @@ def errors_of(case: Case) -> list[str]:
     return [error for error in ([case.get("error")] if case["kind"] == "single" else case["results"]) if error]
 
 
-def denials_of(case: Case) -> list[dict[str, tuple[Quantity, Quantity, str]]]:
-    """Of every denial: used, limit and the text of both, by resource."""
+def denials_of(case: Case) -> list[tuple[str, str, str]]:
+    """What every denial says was requested, used and limited, resource by resource."""
     found = []
     for match in filter(None, (EXCEEDED.search(error) for error in errors_of(case))):
-        used, limits = amounts(match[3]), amounts(match[4])
-        found.append({name: (parse(used[name]), parse(limits[name]), used[name] + limits[name]) for name in used})
+        requested, used, limited = (amounts(listed) for listed in match.groups()[1:])
+        found += [(requested[name], used[name], limited[name]) for name in limited]
     return found
 
 
@@ -113,7 +113,7 @@ def initial(quota: Mapping[str, Any]) -> dict[str, Quantity]:
 
 def selects(quota: Mapping[str, Any], priority_class: str) -> bool:
     """Kubernetes' rule for each operator, read off its table."""
-    expressions = [{"operator": "Exists"} for _ in quota.get("scopes") or ()]
+    expressions: list[dict[str, Any]] = [{"operator": "Exists"} for _ in quota.get("scopes") or ()]
     expressions += (quota.get("scopeSelector") or {}).get("matchExpressions") or []
     rules: dict[str, Callable[[list[str]], bool]] = {
         "Exists": lambda _values: priority_class != "",
@@ -160,6 +160,7 @@ def words(
     used: Used,
     hard: Mapping[tuple[str, str], Quantity],
 ) -> str:
+    """A denial in Kubernetes' form, what is used in the format of its limit."""
     asked = ",".join(f"{key[1]}={requested[key]}" for key in keys)
     taken = ",".join(f"{key[1]}={Quantity(used[key[0]][key[1]].nano, hard[key].format)}" for key in keys)
     limits = ",".join(f"{key[1]}={hard[key]}" for key in keys)

@@ -11,15 +11,11 @@ from typing import Any
 
 import pytest
 
-from localfed.federation import Federation
 from localfed.kubectl import KubectlError
-from tests.federation.calls import calls
-from tests.federation.manifests import DIVIDED, DUPLICATED, classes, deployment, policy, quota
+from tests.federation.manifests import DUPLICATED, classes, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
 
 pytestmark = pytest.mark.federation
-
-HOOK = "works.quota.karmada.io"
 
 
 def override(name: str, path: str, value: object, *, operator: str = "replace", clusters: str = "") -> dict[str, Any]:
@@ -251,28 +247,3 @@ def test_a_work_whose_binding_is_gone_may_bring_no_pods(stage: Stage) -> None:
     ):
         federation.kubectl.apply(one)
         federation.kubectl("delete", "work", one["metadata"]["name"], "-n", "karmada-es-m1", "--wait=false")
-
-
-def test_works_that_cannot_matter_are_not_asked_about(stage: Stage, federation: Federation) -> None:
-    """The API server knows by itself: such Works go on even while nobody answers."""
-    stage.apply(quota("q", {"cpu": "1"}))
-    stage.quota_active("q")
-    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"large": "x" * 1_000_000}}
-    stage.apply(policy(DIVIDED), deployment("web", 1, "10m"))
-    eventually(lambda: sum(stage.in_members("web").values()) == 1)
-    member = next(iter(stage.in_members("web")))
-    listed = federation.kubectl.json("get", "works", "-n", f"karmada-es-{member}")["items"]
-    ours = next(
-        one["metadata"]["name"]
-        for one in listed
-        if one["metadata"]["annotations"].get("resourcebinding.karmada.io/namespace") == stage.namespace
-    )
-    before = calls(federation, HOOK)
-    federation.kubectl("label", "work", ours, "-n", f"karmada-es-{member}", "quota.example/touched=yes")
-    for one in (
-        work(stage, "configmap", data, of_binding(stage, "c-configmap")),
-        work(stage, "none", deployment("web", 1), {}),
-    ):
-        federation.kubectl("create", "-f", "-", manifest=json.dumps(one))
-        federation.kubectl("delete", "work", one["metadata"]["name"], "-n", "karmada-es-m1", "--wait=false")
-    assert calls(federation, HOOK) == before

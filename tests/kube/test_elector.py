@@ -119,8 +119,21 @@ async def test_one_leads_and_the_other_follows_at_once_when_it_leaves(
     timeline.check()
 
 
+async def test_a_leader_that_leaves_during_a_renewal_frees_the_lease_all_the_same(
+    connection: Connection, client: Client, namespace: str, timeline: Timeline
+) -> None:
+    async with standing(connection, namespace, "a", timeline) as a:
+        await eventually(lambda: timeline.of("a"), "a leads")
+        a.proxy.hold(requests=False)
+        await asyncio.sleep(0.7)  # longer than the pause between renewals: one is stored, and not heard of
+        a.task.cancel()
+        a.proxy.heal()
+        await asyncio.wait({a.task}, timeout=10)
+    assert not lease.decode(await client.get(LEASES, "leader", namespace)).spec.holder
+
+
 async def test_a_leader_cut_off_from_the_api_server_stops_before_another_starts(
-    connection: Connection, namespace: str, timeline: Timeline, record_property: Callable[[str, object], None]
+    connection: Connection, namespace: str, timeline: Timeline
 ) -> None:
     async with (
         standing(connection, namespace, "a", timeline) as a,
@@ -128,15 +141,14 @@ async def test_a_leader_cut_off_from_the_api_server_stops_before_another_starts(
     ):
         await eventually(lambda: timeline.acts, "somebody leads")
         leader, other = (a, b) if timeline.acts[0].who == "a" else (b, a)
-        for turn in range(3):
+        for _ in range(3):
             leader.proxy.hold()  # a black hole: connections stay open and say nothing
             count = len(timeline.of(other.elector.identity))
-            took = await eventually(
+            await eventually(
                 lambda other=other, count=count: len(timeline.of(other.elector.identity)) > count,  # type: ignore[misc]
                 "the other leads",
                 FAIL_OVER_SECONDS,
             )
-            record_property(f"fail_over_{turn}_seconds", round(took, 2))
             assert not leader.elector.leadership
             leader.proxy.heal()  # renewals that were held arrive now, too late
             await eventually(
@@ -150,9 +162,10 @@ async def test_a_leader_cut_off_from_the_api_server_stops_before_another_starts(
 async def test_answers_that_are_lost_do_not_cost_the_leadership(
     connection: Connection, namespace: str, timeline: Timeline
 ) -> None:
-    async with standing(connection, namespace, "a", timeline) as a:
+    patient = Timing(lease_seconds=10, renew_deadline_seconds=8.0)
+    async with standing(connection, namespace, "a", timeline, timing=patient) as a:
         await eventually(lambda: timeline.of("a"), "a leads")
-        async with standing(connection, namespace, "b", timeline) as b:
+        async with standing(connection, namespace, "b", timeline, timing=patient) as b:
             await eventually(lambda: b.elector.leader == "a", "b sees who leads")
             leadership = a.elector.leadership
             assert leadership is not None
@@ -161,7 +174,7 @@ async def test_answers_that_are_lost_do_not_cost_the_leadership(
                 await asyncio.sleep(0.7)  # longer than the pause between renewals: one is stored, and not heard of
                 a.proxy.cut()
                 a.proxy.heal()
-                await eventually(lambda: leadership.remaining_seconds() > 1.7, "it is renewed again", 2)
+                await eventually(lambda: leadership.remaining_seconds() > 7.5, "it is renewed again", 7)
             assert not timeline.of("b")
             assert a.elector.leadership is leadership
     timeline.check()
@@ -289,7 +302,7 @@ def acts(said: Path, who: str) -> list[Act]:
 
 
 async def test_a_leader_that_is_killed_is_replaced_within_five_seconds(
-    federation: Federation, namespace: str, timeline: Timeline, record_property: Callable[[str, object], None]
+    federation: Federation, namespace: str, timeline: Timeline
 ) -> None:
     kubeconfig = federation.directory.kubeconfig
     async with process(kubeconfig, namespace, "a") as (a, said_a):
@@ -300,7 +313,6 @@ async def test_a_leader_that_is_killed_is_replaced_within_five_seconds(
             killed = time.monotonic()
             await eventually(lambda: acts(said_b, "b"), "b leads", 10)
             took = acts(said_b, "b")[0].at - killed
-            record_property("fail_over_after_kill_seconds", round(took, 2))
             assert took < FAIL_OVER_SECONDS
             timeline.acts = acts(said_a, "a") + acts(said_b, "b")
     timeline.check()

@@ -11,11 +11,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from federation_quota.kube import config, error
+from federation_quota.kube import config, error, presence
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.retry import Policy
+from federation_quota.kube.roster import Roster
 from tests.kube.eventually import eventually
 from tests.kube.kinds import CONFIGMAPS, configmap
 from tests.kube.mirror import Mirror, reflecting
@@ -255,6 +256,24 @@ async def test_a_world_that_went_back_in_time_is_noticed_although_its_watch_is_s
         assert rewinds == [(1100, 900)]
         assert reflector.version == 900
         assert not await reflector.wait_for_version(1000, 0.05)  # what was reached before no longer counts
+
+
+async def test_a_roll_from_a_store_that_went_back_in_time_does_not_take_the_living_for_gone() -> None:
+    answers = [(1000, 900, "t1"), (500, 400, "t2"), (501, 401, "t3")]
+    now = 0.0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        version, changed, renewed = answers.pop(0)
+        metadata = {"name": "webhook-a", "resourceVersion": str(changed)}
+        spec = {"holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": renewed}
+        return listed(version, {"metadata": metadata, "spec": spec})
+
+    roster = Roster(lambda: now)
+    async with serving(handler) as client:
+        while answers:
+            await presence.take_roll(client, "n", "app=webhook", roster)
+            assert roster.live() == {"a"}
+            now += 20.0
 
 
 @pytest.mark.parametrize(

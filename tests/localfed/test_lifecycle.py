@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from localfed import marker, ports
+from tests.localfed.test_builder import names
 
 pytestmark = pytest.mark.federation
 
@@ -114,8 +115,8 @@ def test_two_ups_in_one_directory_make_one_federation(directory: Path) -> None:
     both = [start_up(directory) for _ in range(2)]
     said = [one.communicate(timeout=300)[1] for one in both]
     assert [one.returncode for one in both] == [0, 0], said
-    names = [process.name() for process in processes_of(directory)]
-    assert sorted(names) == sorted(set(names)), "one of each"
+    running = names(processes_of(directory))
+    assert sorted(running) == sorted(set(running)), "one of each"
     assert {one["state"] for one in statuses(directory).values()} == {"ready"}
     assert sum("waiting for the federation" in text for text in said) == 1
 
@@ -124,7 +125,7 @@ def test_two_ups_in_one_directory_make_one_federation(directory: Path) -> None:
 @pytest.mark.parametrize("moment", ["etcd", "kube-apiserver"])
 def test_an_up_cut_short_leaves_nothing_running(directory: Path, way: signal.Signals, code: int, moment: str) -> None:
     process = start_up(directory)
-    wait_until(lambda: moment in [one.name() for one in processes_of(directory)], f"{moment} starts")
+    wait_until(lambda: moment in names(processes_of(directory)), f"{moment} starts")
     process.send_signal(way)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == code

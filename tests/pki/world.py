@@ -5,7 +5,6 @@ actor is a generator that yields how many seconds it is busy or away; it can be 
 """
 
 import base64
-import copy
 import heapq
 import random
 from collections.abc import Callable, Generator, Iterator
@@ -22,6 +21,7 @@ from federation_quota.pki.authority import CertificateError, KeyPair, create_aut
 from federation_quota.pki.publishing import ConfigurationPatch, Hook
 from federation_quota.pki.rotation import Policy, Publish, Rest, RotationState, Store, next_step
 from federation_quota.pki.source import InternalSource, SignerView
+from tests.pki.json_patch import apply_json_patch
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 NAME = "webhook.example"
@@ -260,22 +260,6 @@ class World:
 def _configuration(kind: str, name: str, hooks: list[str]) -> dict[str, Any]:
     webhooks = [{"name": hook, "clientConfig": {"url": "https://webhook.example/"}} for hook in hooks]
     return {"kind": kind, "metadata": {"name": name, "resourceVersion": "1"}, "webhooks": webhooks}
-
-
-def apply_json_patch(target: dict[str, Any], operations: tuple[dict[str, Any], ...]) -> dict[str, Any] | None:
-    """`test` and `add` of RFC 6902, as far as paths of ours go; None where a test fails."""
-    result = copy.deepcopy(target)
-    for operation in operations:
-        *parents, last = operation["path"].lstrip("/").split("/")
-        holder: Any = result
-        for step in parents:
-            holder = holder[int(step)] if isinstance(holder, list) else holder[step]
-        if operation["op"] == "test":
-            if holder[last] != operation["value"]:
-                return None
-        else:
-            holder[last] = operation["value"]
-    return result
 
 
 def verifies(leaf: x509.Certificate, trusted: Trusted, now: datetime) -> bool:

@@ -10,6 +10,7 @@ from federation_quota.accounting.committer import MOST_IN_ONE_WRITE, PATIENCE_SE
 from federation_quota.ledger import account as account_module
 from federation_quota.quantity import parse
 from tests.conformance.bookstore import (
+    NAMESPACE,
     Bookstore,
     active,
     at_work,
@@ -235,6 +236,32 @@ async def test_before_a_denial_the_account_is_read_again() -> None:
         store.put(replace(store.accounts["quota"], limits={"cpu": parse(20)}))
         assert await replica.answer(replica.create("web", claim(3))) == Allowed()
         assert store.reads == 1
+
+
+# Bindings whose cost nobody knows
+
+
+@in_simulated_time
+async def test_beside_a_binding_whose_cost_is_not_known_nothing_more_is_admitted() -> None:
+    store = Bookstore()
+    store.put(active(quota()))
+    store.put_binding("odd", claim(1))
+    store.put_binding("web", claim(2))
+    async with at_work(store) as replica:
+        broken = replace(store.put_binding("odd", claim(1)), fault="cpu: 'lots' is not a quantity")
+        replica.observation.upsert(NAMESPACE, "odd", broken)
+        answer = await replica.answer(replica.create("more", claim(1)))
+        assert isinstance(answer, Later)
+        assert "odd" in answer.reason
+        assert "'lots'" in answer.reason
+        assert store.attempts == []
+        # What takes no more passes, and so does what may exceed; the binding itself can be mended.
+        assert await replica.answer(replica.update("web", claim(1))) == Allowed()
+        assert await replica.answer(replica.create("more", claim(1)), may_exceed=True) == Allowed()
+        assert await replica.answer(replica.update("odd", claim(3))) == Allowed()
+        store.put_binding("odd", claim(3))
+        replica.see("odd")
+        assert await replica.answer(replica.create("rest", claim(1))) == Allowed()
 
 
 # Several accounts

@@ -17,7 +17,7 @@ from federation_quota.scope import EVERYTHING
 from tests.unit.accounts import CLAIMS, RESOURCES, SELECTORS, claim, of_class
 
 Key = tuple[str, str]
-Event = tuple[int, Key, str, Claim | None]  # version, binding, uid, its claim or None where it was deleted
+Event = tuple[int, Key, str, Entry | None]  # version, binding, uid, what was stored or None where it was deleted
 
 KEYS = [(namespace, name) for namespace in ("a", "b") for name in ("x", "y", "z")]
 LENSES = st.builds(Lens, SELECTORS, st.frozensets(st.sampled_from(RESOURCES), min_size=1))
@@ -36,11 +36,11 @@ def recomputed(entries: Mapping[Key, Entry], namespace: str, lens: Lens) -> Reso
 
 
 def feed(view: View, event: Event) -> None:
-    version, (namespace, name), uid, claimed = event
-    if claimed is None:
+    version, (namespace, name), uid, entry = event
+    if entry is None:
         view.delete(namespace, name, uid, version)
     else:
-        view.upsert(namespace, name, Entry(uid, version, claimed))
+        view.upsert(namespace, name, entry)
 
 
 class Watching(RuleBasedStateMachine):
@@ -66,13 +66,13 @@ class Watching(RuleBasedStateMachine):
     def look_through_another(self, lens: Lens) -> None:
         self.lenses.append(lens)
 
-    @rule(key=st.sampled_from(KEYS), claimed=CLAIMS)
-    def store(self, key: Key, claimed: Claim) -> None:
+    @rule(key=st.sampled_from(KEYS), claimed=CLAIMS, fault=st.sampled_from(["", "", "cannot be read"]))
+    def store(self, key: Key, claimed: Claim, fault: str) -> None:
         self.version += 1
         known = self.stored.get(key)
         uid = known.uid if known else f"uid{self.version}"
-        self.stored[key] = Entry(uid, self.version, claimed)
-        self.pending.append((self.version, key, uid, claimed))
+        self.stored[key] = Entry(uid, self.version, claimed, fault)
+        self.pending.append((self.version, key, uid, self.stored[key]))
 
     @precondition(lambda self: self.stored)
     @rule(data=st.data())
@@ -127,12 +127,12 @@ class Watching(RuleBasedStateMachine):
         """Of each binding the newest that was shown, by the last list or since."""
         entries = dict(self.listed)
         newest: dict[Key, int] = {}
-        for version, key, uid, claimed in self.delivered:
+        for version, key, _, entry in self.delivered:
             if version > max(self.listed_at, newest.get(key, 0)):
                 newest[key] = version
                 entries.pop(key, None)
-                if claimed is not None:
-                    entries[key] = Entry(uid, version, claimed)
+                if entry is not None:
+                    entries[key] = entry
         return entries
 
     def everything(self) -> object:
@@ -140,6 +140,7 @@ class Watching(RuleBasedStateMachine):
             {(namespace, name): self.view.get(namespace, name) for namespace, name in KEYS},
             {(namespace, name): self.view.tombstone(namespace, name) for namespace, name in KEYS},
             {(where, lens): self.view.spent(where, lens) for where in ("a", "b") for lens in self.lenses},
+            {where: dict(self.view.faults(where)) for where in ("a", "b")},
             sorted(self.view.namespaces()),
             self.view.version,
         )
@@ -152,6 +153,7 @@ class Watching(RuleBasedStateMachine):
         for where in ("a", "b"):
             here = {name: entry for (namespace, name), entry in expected.items() if namespace == where}
             assert dict(self.view.entries(where)) == here
+            assert self.view.faults(where) == {name: entry.fault for name, entry in here.items() if entry.fault}
             assert self.view.newest(where) == max((entry.version for entry in here.values()), default=0)
         assert set(self.view.namespaces()) == {namespace for namespace, _ in expected}
         assert self.view.version == self.reached

@@ -12,7 +12,7 @@ from cryptography import x509
 from federation_quota.pki.authority import CertificateError, create_authority, sign_leaf, to_pem
 from federation_quota.pki.publishing import Hook, is_trusted_everywhere, patches, trust_of
 from federation_quota.pki.rotation import Policy, Publish, RotationState, Store, next_step
-from tests.pki.world import apply_json_patch
+from tests.pki.json_patch import apply_json_patch
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OLD, NEW = create_authority(NOW), create_authority(NOW)

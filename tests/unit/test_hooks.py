@@ -1,0 +1,48 @@
+"""The webhook configurations: who is asked about what, and what happens when nobody answers."""
+
+from typing import Any
+
+from federation_quota import hooks, names
+
+
+def webhooks(configuration: str) -> dict[str, dict[str, Any]]:
+    found = [one for one in hooks.configurations("https://x", b"ca") if one["metadata"]["name"] == configuration]
+    assert len(found) == 1
+    return {one["name"]: one for one in found[0]["webhooks"]}
+
+
+def test_what_decides_fails_closed_and_the_early_word_fails_open_soon() -> None:
+    for configuration in (names.VALIDATING, names.MUTATING):
+        assert {one["failurePolicy"] for one in webhooks(configuration).values()} == {"Fail"}
+    advising = webhooks(names.ADVISING)
+    assert {one["failurePolicy"] for one in advising.values()} == {"Ignore"}
+    assert all(one["timeoutSeconds"] <= 3 for one in advising.values())
+    assert {one["sideEffects"] for one in advising.values()} == {"None"}, "dry runs are asked about, too"
+
+
+def test_a_namespace_is_warned_or_denied_and_never_both() -> None:
+    selectors = {name: one["namespaceSelector"]["matchExpressions"] for name, one in webhooks(names.ADVISING).items()}
+    label = {"key": "quota.karmada.io/deny-at-apply", "values": ["true"]}
+    assert selectors == {
+        "warn.quota.karmada.io": [{**label, "operator": "NotIn"}],
+        "deny.quota.karmada.io": [{**label, "operator": "In"}],
+    }
+
+
+def test_every_hook_has_an_address_of_its_own_and_is_expected() -> None:
+    found = [(owner, one) for owner in hooks.configurations("https://x", b"ca") for one in owner["webhooks"]]
+    addresses = [one["clientConfig"]["url"] for _, one in found]
+    assert len(set(addresses)) == len(addresses)
+    assert {(hook.kind, hook.configuration, hook.name) for hook in hooks.expected()} == {
+        (owner["kind"], owner["metadata"]["name"], one["name"]) for owner, one in found
+    }
+
+
+def test_status_and_deletion_are_nobodys_business() -> None:
+    for configuration in (names.VALIDATING, names.ADVISING):
+        for one in webhooks(configuration).values():
+            resources = {resource for rule in one["rules"] for resource in rule["resources"]}
+            operations = {operation for rule in one["rules"] for operation in rule["operations"]}
+            assert operations <= {"CREATE", "UPDATE"}
+            assert not any(resource.endswith("/status") for resource in resources - {"karmadaquotas/status"})
+            assert "not-being-deleted" in {condition["name"] for condition in one["matchConditions"]}
