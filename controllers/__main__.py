@@ -6,14 +6,16 @@ import os
 import signal
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from controllers.accounts import AccountController
-from controllers.authority import AuthorityController
+from controllers.authority import AuthorityController, GivenAuthority
 from controllers.installation import Installation
 from controllers.reporting import Reporting
+from controllers.trust import Publication
 from controllers.waking import WakingController
 from federation_quota import names
 from federation_quota import settings as common
@@ -50,6 +52,7 @@ class Settings:
     common: common.Settings
     webhook_url: str
     is_warning_only: bool
+    authority: Path | None  # of the certificates that the webhook is given; None: the system has its own
 
 
 def parse(arguments: list[str] | None = None) -> Settings:
@@ -57,11 +60,23 @@ def parse(arguments: list[str] | None = None) -> Settings:
     parser = common.Parser("federation-quota-controllers", description="Keeps quotas true, and the system installed.")
     parser.common()
     parser.setting("--webhook-url", "Where the federation API server reaches the webhook: https://HOST:PORT.")
+    parser.setting(
+        "--certificate-authority",
+        "File with the CA of the certificate that the webhook is given; default: the system's own authority.",
+    )
     parser.setting("--warn-only", "As the webhook's: nothing waits for quota.", "false", ["true", "false"])
     options = parser.parse_args(arguments)
     if not options.webhook_url or not options.webhook_url.startswith("https://"):
         parser.error("--webhook-url is needed, and must start with https://")
-    return Settings(common.common(options), options.webhook_url.rstrip("/"), options.warn_only == "true")
+    authority = Path(options.certificate_authority) if options.certificate_authority else None
+    if authority and not authority.is_file():
+        parser.error(f"--certificate-authority: there is no file at {authority}")
+    return Settings(
+        common=common.common(options),
+        webhook_url=options.webhook_url.rstrip("/"),
+        is_warning_only=options.warn_only == "true",
+        authority=authority,
+    )
 
 
 class Candidate:
@@ -100,13 +115,10 @@ class Candidate:
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             Reflector(federation, KARMADA_QUOTAS, decode=decode_quota, sink=self._quotas),
         ]
-        self._authority = AuthorityController(
-            host,
-            namespace,
-            publish=self._installation.ensure_hooks,
-            published=self._installation.read_hooks,
-            may_publish=self._has_webhook,
-        )
+        publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
+        self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
+        if settings.authority:
+            self._authority = GivenAuthority(settings.authority, publication)
         self._identity = identity
 
     async def run(self) -> None:

@@ -4,18 +4,21 @@ What to do next is `federation_quota.pki.rotation`'s to say; here it is done, an
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import structlog
 
-from federation_quota import hooks, names
+from controllers.trust import Publication
+from federation_quota import names
 from federation_quota.kube import error
 from federation_quota.kube.client import Client
 from federation_quota.kube.resource import Resource
-from federation_quota.pki import publishing, secret
-from federation_quota.pki.authority import create_authority
+from federation_quota.pki import secret
+from federation_quota.pki.authority import CertificateError, create_authority, parse_certificates
+from federation_quota.pki.following import Following
 from federation_quota.pki.rotation import Policy, Publish, RotationState, Store, next_step
 
 log = structlog.get_logger()
@@ -23,6 +26,8 @@ log = structlog.get_logger()
 SECRETS = Resource("", "v1", "secrets", "Secret")
 # However long nothing is due: somebody may have changed a configuration meanwhile.
 LOOK_SECONDS = 60.0
+# A file that is mounted changes without a word.
+FILE_SECONDS = 10.0
 
 
 class AuthorityController:
@@ -32,20 +37,15 @@ class AuthorityController:
         self,
         host: Client,
         namespace: str,
-        *,
-        publish: Callable[[bytes], Awaitable[None]],  # have every hook trust exactly that
-        published: Callable[[], Awaitable[list[dict[str, object]]]],  # the configurations as they stand
-        may_publish: Callable[[], Awaitable[bool]],  # whether there is anybody to answer a hook
+        publication: Publication,
         policy: Policy = Policy(),  # noqa: B008 - frozen
     ) -> None:
         self._host = host
         self._namespace = namespace
-        self._publish = publish
-        self._published = published
-        self._may_publish = may_publish
+        self._publication = publication
         self._policy = policy
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Go on for as long as this leads."""
         while True:
             try:
@@ -63,20 +63,19 @@ class AuthorityController:
         """One step; how long to wait before the next."""
         now = datetime.now(UTC)
         state, version = await self._read()
-        configurations = await self._published()
-        trust = publishing.trust_of(configurations, hooks.expected()) if configurations else {}
-        step = next_step(state, trust.values(), now, create_authority, self._policy)
+        trusted = await self._publication.trusted()
+        step = next_step(state, trusted, now, create_authority, self._policy)
         if isinstance(step, Store):
             await self._write(step.state, version)
             return 0.0
         if isinstance(step, Publish):
-            await self._publish(step.bundle)
+            await self._publication.publish(step.bundle)
             return 0.2
-        if not configurations and state is not None and await self._may_publish():
-            await self._publish(state.bundle(now))
+        if not trusted and state is not None and await self._publication.has_webhook():
+            await self._publication.publish(state.bundle(now))
             return 0.2
         until = (step.until - now).total_seconds()
-        return min(max(until, 0.2), LOOK_SECONDS if configurations else 0.5)
+        return min(max(until, 0.2), LOOK_SECONDS if trusted else 0.5)
 
     async def _read(self) -> tuple[RotationState | None, str | None]:
         try:
@@ -100,3 +99,33 @@ class AuthorityController:
             manifest["metadata"]["resourceVersion"] = version  # type: ignore[index]
             await self._host.replace(SECRETS, names.AUTHORITY_SECRET, manifest, self._namespace)
         log.info("authority.stored")
+
+
+class GivenAuthority:
+    """Has hooks trust the certificates in a file; what has left it stays trusted for as long as it may be served."""
+
+    def __init__(self, path: Path, publication: Publication) -> None:
+        self._path = path
+        self._publication = publication
+        self._following = Following()
+
+    async def run(self) -> NoReturn:
+        """Go on for as long as this leads."""
+        while True:
+            try:
+                pause = await self._step()
+            except (error.KubeError, CertificateError, OSError) as problem:
+                log.error("authority.not_published", path=str(self._path), problem=str(problem))
+                pause = 1.0
+            await asyncio.sleep(pause)
+
+    async def _step(self) -> float:
+        """One look; how long to wait before the next."""
+        given = parse_certificates(await asyncio.to_thread(self._path.read_bytes))
+        trusted = await self._publication.trusted()
+        self._following = self._following.updated(given, trusted, datetime.now(UTC))
+        if not trusted and not await self._publication.has_webhook():
+            return 0.5
+        if not trusted or any(one != frozenset(self._following.trusted) for one in trusted):
+            await self._publication.publish(self._following.bundle)
+        return FILE_SECONDS

@@ -51,6 +51,8 @@ MOST_AT_ONCE: Final = 8
 PATROL_SECONDS: Final = 30.0
 # Templates of waiters that are looked for in one patrol: Karmada tells nobody when one without a binding is deleted.
 MOST_LOOKED_FOR: Final = 50
+# How long one that does not lead remembers who was on the list of a quota that is gone.
+ORPHANED_SECONDS: Final = 60.0
 _WORKERS: Final = 4
 
 
@@ -58,7 +60,7 @@ _WORKERS: Final = 4
 class _Track:
     """What is remembered of one who waits."""
 
-    template_version: int  # of the binding when the wish was first seen
+    template_version: int  # of the binding when the wish was first looked at
     is_gone: bool = False
     wakes: int = 0
     woken_at: float = 0.0
@@ -67,6 +69,11 @@ class _Track:
     def rests_until(self) -> float:
         """When it may be woken next."""
         return self.woken_at + PAUSE.delay(self.wakes, lambda: 1.0) if self.wakes else 0.0
+
+    def next_turn(self, now: float) -> float:
+        """When there is something new about it by time alone: its room is free for others, or it may be woken."""
+        landed = self.woken_at + FLIGHT_SECONDS
+        return landed if landed > now else self.rests_until()
 
 
 @dataclass(slots=True)
@@ -78,12 +85,13 @@ class _Place:
     orphans: dict[str, Waiter] = field(default_factory=dict)  # who is on no list, and is to be woken once
     held: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)  # stuck ones that are on no list
     told: set[str] = field(default_factory=set)  # held ones of which it was said
     tracks: dict[str, _Track] = field(default_factory=dict)
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self.held or self.orphans or any(self.listed.values()))
+        return bool(self.held or self.lost or self.orphans or any(self.listed.values()))
 
     @property
     def is_empty(self) -> bool:
@@ -158,11 +166,8 @@ class WakingController:
         if before is None or karmadaquota.quota(before).status.get("waiting") != raw:
             known = place.wishes().keys()
             place.listed[account.name] = waiting.read({"waiting": raw})
-            wishes = place.wishes().keys()
-            for name in known - wishes - place.held:
+            for name in known - place.wishes().keys() - place.held:
                 place.tracks.pop(name, None)
-            for name in wishes - known:
-                self._track(place, account.namespace, name)
         if place.is_waiting:
             self._queue.add(account.namespace)
 
@@ -172,8 +177,21 @@ class WakingController:
         if place is None:
             return
         place.accounts.pop(name, None)
-        place.orphans.update((one.binding, one) for one in place.listed.pop(name, ()))
+        orphans = {one.binding: one for one in place.listed.pop(name, ())}
+        place.orphans.update(orphans)
+        if not self._is_live:
+            # Whoever leads wakes them; this is for the moments in which nobody does.
+            asyncio.get_running_loop().call_later(ORPHANED_SECONDS, self._forget_orphans, namespace, orphans.keys())
         self._queue.add(namespace)
+
+    def _forget_orphans(self, namespace: str, names: Iterable[str]) -> None:
+        place = self._places.get(namespace)
+        if place is None or self._is_live:
+            return
+        for name in names:
+            place.orphans.pop(name, None)
+        if place.is_empty:
+            del self._places[namespace]
 
     def binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         """A binding as the watch saw it."""
@@ -190,6 +208,7 @@ class WakingController:
             place = self._places[namespace] = _Place()
         _put(place.held, name, is_held)
         _put(place.stuck, name, is_stuck)
+        _put(place.lost, name, is_stuck and name in place.lost)
         _put(place.told, name, is_held and (name in place.told or not self._is_live))
         track = place.tracks.get(name)
         if track is not None:
@@ -203,6 +222,8 @@ class WakingController:
         """Look through the queue of one namespace; when to look again, if by time alone."""
         place = self._places.get(namespace)
         if place is None or not place.is_waiting:
+            if place is not None and place.is_empty:
+                del self._places[namespace]
             return None
         view = self._observation.view
         if any(view.version < account.observed for account in place.accounts.values()):
@@ -233,7 +254,7 @@ class WakingController:
         if is_changed:
             return COALESCE_SECONDS
         now = asyncio.get_running_loop().time()
-        turns = [track.rests_until() - now for name in queue if (track := place.tracks.get(name)) and track.wakes]
+        turns = [track.next_turn(now) - now for name in queue if (track := place.tracks.get(name)) and track.wakes]
         return max(min(turns), COALESCE_SECONDS) if turns else None
 
     def _queued(self, place: _Place, namespace: str) -> dict[str, Waiter]:
@@ -248,6 +269,11 @@ class WakingController:
                         self._strikes.add(ObjectKey(namespace, quota))
             elif binding is None or not (binding.is_suspended or binding.is_deleting):
                 queue[name] = waiter
+        for name in place.lost - queue.keys():
+            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+            if binding is not None and not binding.is_suspended:
+                # What it asked for is not known: if it is refused again, it is noted.
+                queue[name] = waiting.refused(binding, "", binding.created)
         for name in place.held:
             binding = self._mirror.bindings.get(ObjectKey(namespace, name))
             if binding is not None:
@@ -275,6 +301,7 @@ class WakingController:
                 self._queue.add(namespace)
             if outcome is not Outcome.CHANGED:
                 place.orphans.pop(one.waiter.binding, None)
+                place.lost.discard(one.waiter.binding)
             return outcome
 
         outcomes = await asyncio.gather(*(wake(one) for one in chosen))
@@ -328,11 +355,7 @@ class WakingController:
     async def _patrol(self, alarm: Alarm) -> NoReturn:
         while True:
             for namespace, place in list(self._places.items()):
-                for name in place.stuck - place.wishes().keys():
-                    binding = self._mirror.bindings.get(ObjectKey(namespace, name))
-                    if binding is not None:
-                        # What it asked for is on no list. It is noted again, if it is refused again.
-                        place.orphans[name] = waiting.refused(binding, "", binding.created)
+                place.lost = place.stuck - place.wishes().keys()
                 if place.is_waiting:
                     self._queue.add(namespace)
             await asyncio.sleep(PATROL_SECONDS)

@@ -25,10 +25,9 @@ class Obstacle:
 
     account: Account
     exceeded: tuple[Exceeded, ...] = ()
-    """What it would exceed; empty where that cannot be told yet."""
+    """What it would exceed; empty where that cannot be told for now."""
     is_certain: bool = False
-    """It does not fit beside what is stored; otherwise reservations stand in the way, or the quota is being taken
-    up."""
+    """It does not fit beside what is stored: otherwise reservations stand in the way, which may yet go."""
 
     @property
     def on_exceeded(self) -> str:
@@ -37,7 +36,7 @@ class Obstacle:
 
     def __str__(self) -> str:
         if not self.exceeded:
-            return f"quota {self.account.name} is being taken up"
+            return f"quota {self.account.name} cannot say yet whether it has room"
         parts = (f"{one.name}: {one.requested} asked, {_left(one.limit, one.used)} left" for one in self.exceeded)
         return f"quota {self.account.name} has no room ({', '.join(parts)})"
 
@@ -46,6 +45,7 @@ class Room:
     """The quotas of one namespace beside one view, on a running sum. The view must not change meanwhile."""
 
     def __init__(self, accounts: Iterable[Account], view: View, *, is_warning_only: bool = False) -> None:
+        self._view = view
         self._books: list[Books] = []
         self._unknown: list[Account] = []
         for account in () if is_warning_only else accounts:
@@ -62,7 +62,10 @@ class Room:
         found = [Obstacle(account) for account in self._unknown if _grows(account, ask)]
         for books in self._books:
             verdict = books.judge(ask)
-            if isinstance(verdict, Refused | Unproven):
+            if self._view.faults(books.account.namespace).keys() - {ask.binding}:
+                # Of a binding that nobody knows the cost of, the ledger admits nothing beside it.
+                found += [Obstacle(books.account)] if _grows(books.account, ask) else []
+            elif isinstance(verdict, Refused | Unproven):
                 found.append(Obstacle(books.account, verdict.exceeded, isinstance(verdict, Refused)))
         return sorted(found, key=lambda obstacle: obstacle.account.name)
 

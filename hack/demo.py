@@ -26,7 +26,7 @@ class Narrator:
     """Tells the story: a sentence, a command, what the command printed."""
 
     def __init__(self, federation: Federation) -> None:
-        self._federation = federation
+        self.federation = federation
 
     def tell(self, text: str) -> None:
         """A sentence for the reader."""
@@ -35,12 +35,12 @@ class Narrator:
     def run(self, command: str, until: str = "") -> None:
         """Run a command as the reader would type it, and show both; as often as it takes to see what is waited for."""
         click.echo(f"$ {command}")
-        environment = self._federation.environment()
+        environment = self.federation.environment()
         program, *arguments = shlex.split(command)
         if program != "kubectl":
             raise ValueError(f"the story is told with kubectl, not {program}")
         found = Path(environment["PATH"].split(":")[0]) / program
-        settings = {"KUBECONFIG": environment["KUBECONFIG"], "HOME": str(self._federation.directory.path)}
+        settings = {"KUBECONFIG": environment["KUBECONFIG"], "HOME": str(self.federation.directory.path)}
         deadline = time.monotonic() + 60
         while True:
             result = subprocess.run(
@@ -58,12 +58,13 @@ class Narrator:
 def tell_story(narrator: Narrator) -> None:
     """A quota of 10 cpu, a Deployment that fits, one that does not, and what happens when the first goes."""
     tell, run = narrator.tell, narrator.run
+    # Nothing of an earlier telling is in the way of this one.
+    narrator.federation.kubectl("delete", "deployment", "web", "reports", "-n", "shop", "--ignore-not-found")
     tell("A federation API server, two member clusters that Karmada looks after, and federation-quota before them:")
     run("kubectl get clusters")
     tell("A team has a namespace, a policy that spreads its Deployments, and 10 cpu in all clusters together.")
     run("kubectl apply -f examples/shop/namespace.yaml -f examples/shop/policy.yaml -f examples/shop/quota.yaml")
-    run("kubectl -n shop wait --for=jsonpath={.status.summary} karmadaquota/shop --timeout=30s")
-    run("kubectl -n shop get karmadaquota")
+    run("kubectl -n shop get karmadaquota", until="cpu: 0/10")
     tell("It applies an ordinary Deployment, 4 x 1500m = 6 cpu. There is room.")
     run("kubectl apply -f examples/shop/web.yaml")
     run("kubectl -n shop wait --for=create resourcebinding/web-deployment --timeout=60s")

@@ -165,6 +165,7 @@ class Replica:
         await stopping.wait()
         log.info("webhook.draining", seconds=settings.drain_seconds)
         await self._server.stop(settings.drain_seconds)
+        await self._waiting.drain(timeout_seconds=1.0)
         presence.cancel()
         for task in background:
             task.cancel()

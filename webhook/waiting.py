@@ -10,8 +10,9 @@ for a while, and written once more where the list comes back without it.
 """
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -40,13 +41,18 @@ class _Note:
     was_stored: bool
     is_new_template: bool  # what was refused is a change of the template, or its first appearance
     refused_at: float
-    losses: int = 0  # how often the list came back without it
     is_listed: bool = False
+    losses: int = 0  # how often the list came back without it
 
     def see(self, is_listed: bool) -> None:
         """The list as it is now."""
         self.losses += self.is_listed and not is_listed
         self.is_listed = is_listed
+
+    def is_old(self, now: float) -> bool:
+        """Whether what becomes of it on the list no longer matters."""
+        was_listed = self.is_listed or self.losses > 0
+        return now - self.refused_at > (REMEMBERED_SECONDS if was_listed else UNLISTED_SECONDS)
 
     def is_over(self, binding: Binding | None) -> bool:
         """Whether it was struck off since it was refused, or what is stored by now is past what was refused."""
@@ -93,6 +99,7 @@ class WaitingList:
             was_stored=old is not None,
             is_new_template=old is None or old.template.version != new.template.version,
             refused_at=asyncio.get_running_loop().time(),
+            is_listed=known is not None and known.is_listed,
         )
         if len(notes) > 2 * MOST_WAITING:
             del notes[max(notes, key=lambda name: notes[name].waiter.place)]
@@ -101,7 +108,11 @@ class WaitingList:
     def learn(self, account: Account) -> None:
         """The quota as the watch saw it."""
         key = ObjectKey(account.namespace, account.name)
-        if key in self._notes:
+        notes = self._notes.get(key)
+        if notes:
+            listed = {one.get("binding") for one in karmadaquota.quota(account).status.get("waiting") or ()}
+            for name, note in notes.items():
+                note.see(name in listed)
             self._queue.add(key)
 
     async def run(self) -> NoReturn:
@@ -111,33 +122,40 @@ class WaitingList:
                 tasks.create_task(self._queue.serve(self._write))
         raise AssertionError("workers serve until they are cancelled")
 
+    async def drain(self, timeout_seconds: float) -> None:
+        """Write what is still only noted, as far as that is possible in that time: before the replica ends."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                for key in list(self._notes):
+                    if (again := await self._write(key)) not in (None, REMEMBERED_SECONDS):
+                        await asyncio.sleep(again or 0)
+                        await self._write(key)
+
     async def _write(self, key: ObjectKey) -> float | None:
+        """Have everybody listed who is noted; when to look again, for as long as there are notes."""
         account = next((one for one in self._accounts(key.namespace) if one.name == key.name), None)
         status = karmadaquota.quota(account).status if account else {}
         listed = waiting.read(status)
-        notes = self._remaining(key, {one.binding for one in listed})
+        notes = self._remaining(key)
         if account is None or not notes:
             self._notes.pop(key, None)
             return None
         wanted = waiting.merge(listed, [note.waiter for note in notes.values()])
         if wanted == listed:
-            return None
+            return REMEMBERED_SECONDS
         try:
             await self._store.write(karmadaquota.stored_as(account, {**status, "waiting": waiting.write(wanted)}))
         except ConflictError:
             return COALESCE_SECONDS * (0.5 + random.random())  # noqa: S311 - nobody gains from guessing it
         except UnreachableError:
             return 1.0
-        return None
+        return REMEMBERED_SECONDS
 
-    def _remaining(self, key: ObjectKey, listed: Collection[str]) -> dict[str, _Note]:
+    def _remaining(self, key: ObjectKey) -> dict[str, _Note]:
         now = asyncio.get_running_loop().time()
         notes = self._notes.get(key, {})
         for name, note in list(notes.items()):
-            note.see(name in listed)
-            kept_seconds = REMEMBERED_SECONDS if name in listed else UNLISTED_SECONDS
-            if now - note.refused_at > kept_seconds or note.is_over(
-                self._mirror.bindings.get(ObjectKey(key.namespace, name))
-            ):
+            binding = self._mirror.bindings.get(ObjectKey(key.namespace, name))
+            if note.is_old(now) or note.is_over(binding):
                 del notes[name]
         return notes

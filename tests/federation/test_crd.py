@@ -2,18 +2,30 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from localfed.directory import Shape
 from localfed.federation import Federation
+from localfed.guard import Guard
 from localfed.kubectl import KubectlError
 
 pytestmark = pytest.mark.federation
 
 CRDS = Path(__file__).resolve().parent.parent.parent / "crds"
 NAME = "karmadaquotas.quota.karmada.io"
+
+
+@pytest.fixture(scope="module")
+def federation(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
+    """An API server alone: here nobody else refuses or rewrites what these tests store."""
+    bare = Federation(tmp_path_factory.mktemp("bare") / "fed")
+    bare.up(Shape(members=0, karmada=False), guard)
+    yield bare
+    bare.down()
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,6 @@ def running(stage: Stage, name: str, replicas: int, cpu: str) -> None:
     assert said.is_ok
     assert said.warnings == [], "there is room"
     eventually(lambda: sum(stage.in_members(name).values()) == replicas, what=f"{name} runs")
-    # Both replicas of the webhook know the binding when the quota's status, which either may have written, is settled.
     eventually(lambda: not stage.status("team")["reservations"], what="the admission is settled")
 
 

@@ -205,6 +205,26 @@ async def test_an_account_recreated_while_asks_wait_is_the_one_that_answers() ->
 
 
 @in_simulated_time
+async def test_after_a_store_went_back_what_is_listed_then_is_the_account_however_old() -> None:
+    store = Bookstore()
+    store.put(holding(active(quota()), creation("other", 9)))
+    store.put_binding("old", claim(1))
+    async with at_work(store) as replica:
+        waiting = asyncio.ensure_future(replica.answer(replica.create("web", claim(3))))
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        restored = replace(store.accounts["quota"], version="50", reservations=(), limits=quota(limits=2).limits)
+        store.accounts["quota"] = restored
+        # As a reflector does it: at one moment, with the list.
+        replica.accountant.rewind()
+        replica.accountant.learn(restored)
+        answer = await waiting
+        assert isinstance(answer, Denied)
+        assert answer.denial.message == "exceeded quota: quota, requested: cpu=3, used: cpu=1, limited: cpu=2"
+        assert await replica.answer(replica.create("small", claim(1))) == Allowed()
+
+
+@in_simulated_time
 async def test_news_of_a_deletion_before_the_recreation_changes_nothing() -> None:
     store = Bookstore()
     before = store.put(active(quota()))
@@ -231,6 +251,22 @@ async def test_older_news_than_what_is_known_are_ignored() -> None:
         replica.accountant.learn(older)
         assert [one.binding for one in replica.accountant.accounts(NAMESPACE)[0].reservations] == ["web"]
         assert isinstance(await replica.answer(replica.create("more", claim(3))), Later)
+
+
+@in_simulated_time
+async def test_newer_news_that_come_while_a_write_is_answered_are_kept() -> None:
+    store = Bookstore(latency_seconds=0.1)
+    store.put(active(quota()))
+    async with at_work(store) as replica:
+        writing = asyncio.ensure_future(replica.answer(replica.create("web", claim(3))))
+        await asyncio.sleep(0.15)
+        assert reserved(store) == ["web"]
+        # Stored, and not answered yet: somebody else writes, and the watch is faster than the answer.
+        replica.accountant.learn(store.put(holding(store.accounts["quota"], creation("other", 1))))
+        assert await writing == Allowed()
+        assert await replica.answer(replica.create("more", claim(1))) == Allowed()
+        assert store.attempts == ["quota", "quota"]  # without a conflict
+        assert reserved(store) == ["web", "other", "more"]
 
 
 @in_simulated_time

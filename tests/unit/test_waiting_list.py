@@ -1,0 +1,190 @@
+"""Notes of refusals on their way to a quota's status."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from federation_quota import karmadaquota, waiting
+from federation_quota.binding import Binding
+from federation_quota.kube.mirrors import BindingMirror
+from tests.conformance.bookstore import in_simulated_time
+from tests.unit.waiters import QuotaShelf, binding, mirror, quota
+from webhook.waiting import COALESCE_SECONDS, REMEMBERED_SECONDS, WaitingList
+
+
+class Replica:
+    """A waiting list at work, told of what is stored as a watch would."""
+
+    def __init__(self, shelf: QuotaShelf, bindings: BindingMirror) -> None:
+        self.shelf = shelf
+        self.bindings = bindings
+        self.list = WaitingList(lambda _namespace: list(shelf.accounts.values()), bindings, shelf)
+        shelf.on_stored.append(self.list.learn)
+
+    def refuse(self, new: Binding, old: Binding | None = None) -> None:
+        self.list.note("q", new, old, "exceeded quota: q")
+
+    def strike(self, *names: str) -> None:
+        """What the controller does with those who no longer wait."""
+        account = self.shelf.accounts["q"]
+        status = karmadaquota.quota(account).status
+        kept = [one for one in waiting.read(status) if one.name not in names]
+        self.shelf.put(karmadaquota.stored_as(account, {**status, "waiting": waiting.write(kept)}))
+
+
+@asynccontextmanager
+async def at_work(*bindings: Binding) -> AsyncIterator[Replica]:
+    _, view = mirror(*bindings)
+    replica = Replica(QuotaShelf(quota()), view)
+    task = asyncio.create_task(replica.list.run())
+    try:
+        yield replica
+    finally:
+        task.cancel()
+
+
+async def settle(seconds: float = 2 * COALESCE_SECONDS) -> None:
+    await asyncio.sleep(seconds)
+
+
+@in_simulated_time
+async def test_many_refusals_are_one_write() -> None:
+    async with at_work() as replica:
+        for number in range(50):
+            replica.refuse(binding(f"w{number}", 3))
+        assert replica.shelf.writes == 0, "nobody waits for it"
+        await settle()
+        assert replica.shelf.writes == 1
+        assert len(replica.shelf.listed()) == 50
+
+
+@in_simulated_time
+async def test_at_most_one_write_in_a_while() -> None:
+    async with at_work() as replica:
+        for number in range(100):
+            replica.refuse(binding(f"w{number}", 3))
+            await asyncio.sleep(0.01)
+        await settle()
+        assert replica.shelf.writes <= 1 / COALESCE_SECONDS + 2
+        assert len(replica.shelf.listed()) == 100
+
+
+@in_simulated_time
+async def test_who_is_refused_again_costs_no_write() -> None:
+    async with at_work() as replica:
+        for _ in range(20):
+            replica.refuse(binding("web", 3))
+            await settle()
+        assert replica.shelf.writes == 1
+
+
+@in_simulated_time
+async def test_a_conflict_is_tried_again() -> None:
+    async with at_work() as replica:
+        replica.shelf.conflicts = 3
+        replica.refuse(binding("web", 3))
+        await settle(10 * COALESCE_SECONDS)
+        assert replica.shelf.listed() == ["web"]
+
+
+@in_simulated_time
+async def test_who_is_struck_off_just_as_it_is_refused_again_is_noted_once_more() -> None:
+    """The controller acts on something older than the refusal, of which nothing was written: it was listed already."""
+    async with at_work() as replica:
+        replica.refuse(binding("web", 3))
+        await settle()
+        replica.refuse(binding("web", 3))
+        replica.strike("web")
+        await settle()
+        assert replica.shelf.listed() == ["web"]
+        replica.strike("web")
+        await settle()
+        assert replica.shelf.listed() == [], "whoever strikes it off again has seen it"
+
+
+@in_simulated_time
+async def test_long_after_a_refusal_the_controller_is_right() -> None:
+    async with at_work() as replica:
+        replica.refuse(binding("web", 3))
+        await settle(REMEMBERED_SECONDS + 1)
+        replica.strike("web")
+        await settle()
+        assert replica.shelf.listed() == []
+
+
+@in_simulated_time
+async def test_who_has_arrived_meanwhile_is_not_noted_again() -> None:
+    stored = binding("web", 3, template_version=7)
+    cases = [
+        # what was refused, what is stored after it, whether it still waits
+        (binding("web", 5, template_version=8), stored, True),
+        (binding("web", 5, template_version=8), binding("web", 5, version=11, template_version=8), False),
+        (binding("web", 5, template_version=8), binding("web", 4, version=11, template_version=9), False),
+        # The scheduler's wish is for the template that is there: only a later one is another wish.
+        (binding("web", 3, clusters={"m1": 3, "m2": 3}, template_version=7), stored, True),
+        (
+            binding("web", 3, clusters={"m1": 3, "m2": 3}, template_version=7),
+            binding("web", 3, version=11, template_version=8),
+            False,
+        ),
+    ]
+    for new, after, waits in cases:
+        async with at_work(stored) as replica:
+            replica.refuse(new, stored)
+            await settle()
+            replica.bindings.upsert(after)
+            replica.strike("web")
+            await settle()
+            assert replica.shelf.listed() == (["web"] if waits else []), (new, after)
+
+
+@in_simulated_time
+async def test_who_is_deleted_waits_no_longer() -> None:
+    stored = binding("web", 3)
+    async with at_work(stored) as replica:
+        replica.refuse(binding("web", 5, template_version=2), stored)
+        await settle()
+        replica.bindings.delete(binding("web", 3, version=12))
+        replica.strike("web")
+        await settle()
+        assert replica.shelf.listed() == []
+
+
+@in_simulated_time
+async def test_a_quota_that_is_gone_is_written_no_more() -> None:
+    async with at_work() as replica:
+        replica.refuse(binding("web", 3))
+        replica.shelf.accounts.clear()
+        await settle()
+        assert replica.shelf.writes == 0
+
+
+@in_simulated_time
+async def test_nothing_is_remembered_for_ever() -> None:
+    async with at_work() as replica:
+        replica.refuse(binding("web", 3))
+        await settle(3 * REMEMBERED_SECONDS)
+        assert replica.list._notes == {}
+        assert replica.shelf.listed() == ["web"]
+
+
+@in_simulated_time
+async def test_what_is_noted_last_of_all_is_written_before_the_end() -> None:
+    async with at_work() as replica:
+        replica.shelf.conflicts = 1
+        replica.refuse(binding("web", 3))
+        await replica.list.drain(1.0)
+        assert replica.shelf.listed() == ["web"]
+
+
+@in_simulated_time
+async def test_a_list_that_is_full_is_left_alone_by_those_who_come_last() -> None:
+    async with at_work() as replica:
+        for number in range(300):
+            replica.refuse(binding(f"w{number:03}", 3))
+        await settle()
+        assert len(replica.shelf.listed()) == 256
+        written = replica.shelf.writes
+        replica.refuse(binding("late", 3))
+        await settle(5)
+        assert replica.shelf.writes == written
