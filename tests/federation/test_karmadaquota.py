@@ -182,13 +182,10 @@ def test_dry_run_is_judged_alike_and_writes_nothing(stage: Stage) -> None:
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
     eventually(lambda: stage.status("q")["reservations"] == [])
     version = stage.get("karmadaquota", "q")["metadata"]["resourceVersion"]  # type: ignore[index]
-    binding = stage.binding("web")
-    assert binding is not None
-    binding["spec"]["replicas"] = 9
-    assert "dry run" in stage.kubectl("replace", "--dry-run=server", "-f", "-", manifest=json.dumps(binding))
-    binding["spec"]["replicas"] = 11
+    patch = ["patch", "resourcebinding", "web-deployment", "--type=merge", "--dry-run=server", "-p"]
+    assert "patched" in stage.kubectl(*patch, json.dumps({"spec": {"replicas": 9}}))
     with pytest.raises(Exception, match=r"exceeded quota: q, requested: cpu=600m, used: cpu=500m, limited: cpu=1"):
-        stage.kubectl("replace", "--dry-run=server", "-f", "-", manifest=json.dumps(binding))
+        stage.kubectl(*patch, json.dumps({"spec": {"replicas": 11}}))
     assert stage.get("karmadaquota", "q")["metadata"]["resourceVersion"] == version  # type: ignore[index]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from federation_quota.waiting import WOKEN_ANNOTATION
+from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, DUPLICATED, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
 from tests.federation.timeline import ARRIVAL_SECONDS, Seen, Timeline, following
@@ -276,6 +277,7 @@ def test_a_policy_with_lazy_activation_is_no_obstacle(stage: Stage, record_prope
     with following(stage) as timeline:
         stage.delete("deployment", "first")
         arrived(timeline, timeline.deleted("first"), "second", 6, record_property)
+    assert woken_at(stage, "second")
 
 
 def test_a_dry_run_that_is_refused_waits_for_nothing(stage: Stage) -> None:
@@ -283,11 +285,9 @@ def test_a_dry_run_that_is_refused_waits_for_nothing(stage: Stage) -> None:
     stage.quota_active("q")
     stage.apply(deployment("first", 5))
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
-    binding = stage.binding("first")
-    assert binding is not None
-    binding["spec"]["replicas"] = 9
-    with pytest.raises(Exception, match="exceeded quota: q"):
-        stage.kubectl("replace", "--dry-run=server", "-f", "-", manifest=json.dumps(binding))
+    growth = json.dumps({"spec": {"replicas": 9}})
+    with pytest.raises(KubectlError, match="exceeded quota: q"):
+        stage.kubectl("patch", "rb", "first-deployment", "--type=merge", "--dry-run=server", "-p", growth)
     # Somebody who really waits is listed, and whoever did not would be by then.
     stage.apply(deployment("second", 1))
     eventually(lambda: waiting(stage) == ["second"])
