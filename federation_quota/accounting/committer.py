@@ -10,15 +10,20 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
+import structlog
+
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unaffected, Unproven, Verdict
 
+log = structlog.get_logger()
+
 MOST_IN_ONE_WRITE = 256
 # How long an ask waits for reservations in its way to be proved: about as long as views lag, with room to spare.
 PATIENCE_SECONDS = 2.0
+PAUSE_SECONDS = 0.5
 # How long a view may be behind before somebody looks whether the store itself went back in time.
 SUSPICION_SECONDS = 5.0
 # How often an account that is not active yet is looked at again without news of it: replicas also leave silently.
@@ -94,6 +99,7 @@ class Committer:
         self._journal = journal
         self._expiry = expiry
         self._queue: list[_Waiting] = []
+        self._in_hand: list[_Waiting] = []  # taken from the queue, and being judged
         self._taken_back: set[str] = set()
         self._news = asyncio.Event()
         self._judged_at = 0  # the observation's count of changes when asks were last judged
@@ -134,6 +140,12 @@ class Committer:
                     is_idle = await self._serve()
                 except (ConflictError, UnreachableError) as problem:
                     await self._read_again(problem)
+                    continue
+                except Exception:
+                    # A mistake of ours about one account must not end the others' service.
+                    log.exception("account.failed", namespace=self._namespace, quota=self.name)
+                    self._give_up()
+                    await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 if is_idle:
                     await self._wait()
@@ -177,6 +189,7 @@ class Committer:
         taken_back = {one.id for one in account.reservations} & self._taken_back
         books = Books(settled.with_reservations(kept), view)
         queue, self._queue = self._queue, []
+        self._in_hand = queue
         decided: list[tuple[_Waiting, Outcome]] = []
         undecided: list[_Waiting] = []
         for waiting in queue:
@@ -208,6 +221,12 @@ class Committer:
             waiting.resolve(outcome, account)
         self._queue[:0] = undecided
         return len(self._queue) == len(undecided) and len(decided) < MOST_IN_ONE_WRITE
+
+    def _give_up(self) -> None:
+        for waiting in (*self._in_hand, *self._queue):
+            waiting.resolve(Undecided("it could not be judged; federation-quota's log says why"), self.account)
+        self._in_hand = []
+        self._queue.clear()
 
     def _judge(self, books: Books, waiting: _Waiting) -> Outcome | None:
         """The outcome for one ask beside all before it; None where only time can tell."""
