@@ -24,8 +24,8 @@ test: env lint ## Everything that must hold, the real federation included
 	@$(BIN)/pytest
 
 .PHONY: unit
-unit: env ## The fast tests alone, without a federation
-	@$(BIN)/pytest -m "not federation"
+unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation
+	@FEDQUOTA_SEEDS=100 $(BIN)/pytest -m "not federation"
 
 .PHONY: lint
 lint: env ## Formatting, lints, types, and the import rings

@@ -119,7 +119,7 @@ def _can_be_held(new: Binding, old: Binding | None) -> bool:
         old.clusters,
         old.stamp.priority_class,
     )
-    return is_same and not old.is_suspended and new.replicas > old.replicas
+    return is_same and new.replicas > old.replicas
 
 
 def _loses_clusters(new: Binding, old: Binding) -> bool:

@@ -10,14 +10,20 @@ import msgspec
 import pytest
 
 from federation_quota import karmadaquota
+from federation_quota.accounting.accountant import Accountant
+from federation_quota.accounting.answer import Denied
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding
 from federation_quota.kube import codec
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.denial import Denial
+from federation_quota.ledger.judging import Exceeded
+from federation_quota.quantity import parse
 from federation_quota.room import Room
 from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, Stamp
 from tests.unit.documents import BINDING, changed, encode
+from webhook.bindings import BindingReview
 from webhook.holding import Holding
 from webhook.review import ALLOWED, Verdict, later
 
@@ -311,3 +317,56 @@ async def test_who_was_refused_for_want_of_luck_is_to_be_held() -> None:
     assert hook.holding.would_hold(new, None, "q")
     assert not hook.holding.would_hold(new, None, "other")
     assert not Hook(quota("9"), quota("0", "Deny", "other")).holding.would_hold(new, None, "q")
+
+
+# What the ledger refuses after all
+
+
+class Refusing(Accountant):
+    """An accountant of a namespace that has no room."""
+
+    def __init__(self) -> None:
+        pass
+
+    def accounts(self, namespace: str) -> list[Account]:
+        return []
+
+    async def answer(self, *_: Any, **__: Any) -> Denied:  # noqa: ANN401
+        exceeded = Exceeded("cpu", parse("1250m"), parse("1"), parse("2"))
+        return Denied(Denial("q", [exceeded]))
+
+
+@pytest.mark.parametrize(
+    ("would_hold", "user", "dry_run", "code", "is_noted"),
+    [
+        (False, "karmada", False, 403, True),
+        (False, "karmada", True, 403, False),
+        (False, "system", False, 403, False),
+        (True, "karmada", False, 429, False),
+    ],
+)
+async def test_a_refusal_is_noted_or_to_be_held(
+    would_hold: bool, user: str, dry_run: bool, code: int, is_noted: bool
+) -> None:
+    noted = []
+    review = BindingReview(
+        Refusing(),
+        "system".__eq__,
+        would_hold=lambda _new, _old, quota: would_hold and quota == "q",
+        note=lambda quota, new, old, message: noted.append((quota, new.key.name, old, message)),
+    )
+    request = codec.AdmissionRequest(
+        uid="1",
+        operation="CREATE",
+        kind=codec.GroupVersionKind(),
+        resource=codec.GroupVersionResource(),
+        user_info=codec.UserInfo(user),
+        dry_run=dry_run,
+        object=msgspec.Raw(encode(without_clusters(RUNNING))),
+    )
+    verdict = await review(request, 0.0)
+    assert verdict.code == code
+    assert verdict.reason == ("QuotaExceeded" if code == 403 else "TooManyRequests")
+    message = "exceeded quota: q, requested: cpu=1250m, used: cpu=1, limited: cpu=2"
+    assert message in verdict.message
+    assert noted == ([("q", "web-deployment", None, message)] if is_noted else [])

@@ -144,6 +144,12 @@ def test_what_a_binding_has_already_is_not_counted_twice() -> None:
         assert [one.waiter.name for one in found] == expected
 
 
+def test_what_asks_for_no_more_than_it_has_needs_no_room() -> None:
+    observation, _ = mirror(binding("web", 1, clusters={"m1": 3}), binding("other", 8, clusters={"m1": 8}))
+    found, _ = choose([waiter("web", 3)], [], Room([quota(2)], observation.view), NAMESPACE, observation.view)
+    assert [one.waiter.name for one in found] == ["web"]
+
+
 def test_every_quota_of_the_namespace_must_have_room() -> None:
     accounts: list[object] = [quota(10, "a"), quota(5, "b")]
     assert chosen([waiter("web", 6)], accounts=accounts) == []

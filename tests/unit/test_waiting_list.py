@@ -119,6 +119,7 @@ async def test_who_has_arrived_meanwhile_is_not_noted_again() -> None:
         # what was refused, what is stored after it, whether it still waits
         (binding("web", 5, template_version=8), stored, True),
         (binding("web", 5, template_version=8), binding("web", 5, version=11, template_version=8), False),
+        (binding("web", 5, template_version=8), binding("web", 4, version=11, template_version=8), False),
         (binding("web", 5, template_version=8), binding("web", 4, version=11, template_version=9), False),
         # The scheduler's wish is for the template that is there: only a later one is another wish.
         (binding("web", 3, clusters={"m1": 3, "m2": 3}, template_version=7), stored, True),

@@ -212,6 +212,17 @@ async def test_who_has_arrived_is_struck_off() -> None:
 
 
 @in_simulated_time
+async def test_whose_clusters_were_granted_is_struck_off() -> None:
+    stuck = binding("web", 2, scheduled_reason="QuotaExceeded")
+    async with leading(stuck, accounts=full(waiter("web", 4))) as world:
+        await settle()
+        assert world.shelf.listed() == ["web"]
+        world.store(binding("web", 2, version=120, clusters={"m1": 2, "m2": 2}))
+        await settle(1)
+        assert world.shelf.listed() == []
+
+
+@in_simulated_time
 async def test_who_wants_no_more_is_struck_off_without_being_woken() -> None:
     running = binding("web", 4, clusters={"m1": 4})
     async with leading(USED, running, accounts=full(waiter("web", 6), cpu=12)) as world:
@@ -276,11 +287,11 @@ async def test_who_does_not_come_is_woken_again_ever_later_and_then_given_up() -
 @in_simulated_time
 async def test_room_that_comes_anew_does_not_wait_for_the_next_turn() -> None:
     async with leading(accounts=full(waiter("web", 4))) as world:
-        await settle(10)
+        await settle(6)
         turns = len(world.server.woken)
         other = binding("other", 8, version=130)
         world.store(other)  # somebody else was faster
-        await settle(20)
+        await settle()
         assert len(world.server.woken) == turns
         world.delete(replace(other, version=131))
         await settle(0.1)
@@ -291,7 +302,9 @@ async def test_room_that_comes_anew_does_not_wait_for_the_next_turn() -> None:
 async def test_who_does_not_come_keeps_nobody_waiting() -> None:
     async with leading(accounts=full(waiter("stale", 8, priority=9), waiter("web", 4))) as world:
         await settle(0.1)
-        assert world.server.woken == ["stale"]
+        world.store(binding("unrelated", 1, version=120))
+        await settle(0.1)
+        assert world.server.woken == ["stale"], "its room is kept for it while it may be on its way"
         await settle(2 * FLIGHT_SECONDS)
         assert "web" in world.server.woken
 
