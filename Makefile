@@ -25,7 +25,7 @@ test: env lint ## Everything that must hold, the real federation included
 
 .PHONY: unit
 unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation
-	@FEDQUOTA_SEEDS=100 $(BIN)/pytest -m "not federation"
+	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation"
 
 .PHONY: lint
 lint: env ## Formatting, lints, types, and the import rings

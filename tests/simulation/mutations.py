@@ -13,7 +13,7 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
 from federation_quota.ledger.settling import LiveLook
-from tests.simulation.world import SimulatedStore
+from tests.simulation.world import SimulatedStore, World
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -34,6 +34,8 @@ def expiry_without_a_live_look(patch: pytest.MonkeyPatch) -> None:
         return LiveLook(None)
 
     patch.setattr(SimulatedStore, "look", look)
+    # It takes views that all stall at once, or somebody else proves the reservation's end before it is old.
+    patch.setattr(World, "STALL_CHANCE", 0.3)
 
 
 def one_id_per_binding(patch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.simulation import clock, mutations
 from tests.simulation.scenario import Scenario, Violation
 
-SEEDS = int(os.environ.get("FEDQUOTA_SEEDS", "2000"))
+SEEDS = int(os.environ.get("FEDQUOTA_SEEDS", "150"))
 MOST_SEEDS_FOR_A_MUTATION = 400
 
 

@@ -52,6 +52,8 @@ class Decision:
 class World:
     """The store, its history, and all that is in flight."""
 
+    STALL_CHANCE = 0.02  # that a watch of bindings stalls, each time that it has something to bring
+
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.version = 100
@@ -216,7 +218,7 @@ class Replica:
                 news.clear()
                 await news.wait()
             await world.lag(0.03)
-            if world.rng.random() < 0.02:
+            if world.rng.random() < world.STALL_CHANCE:
                 await asyncio.sleep(world.rng.choice([0.2, 1, 10]))
                 if world.rng.random() < 0.3:
                     world.note("relist")
