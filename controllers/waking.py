@@ -47,6 +47,10 @@ FLIGHT_SECONDS: Final = 0.7
 PAUSE: Final = Backoff(first_seconds=FLIGHT_SECONDS, most_seconds=30.0)
 MOST_WAKES: Final = 7
 MOST_AT_ONCE: Final = 8
+# Five thousand held ones take some 80 ms to look through, in a namespace where something may change every few: no more
+# of the time than this goes into one, and nobody waits longer than that for it.
+MOST_BUSY: Final = 0.1
+MOST_REST_SECONDS: Final = 0.3
 # The safety net, for what no event told of.
 PATROL_SECONDS: Final = 30.0
 # Templates of waiters that are looked for in one patrol: Karmada tells nobody when one without a binding is deleted.
@@ -88,6 +92,7 @@ class _Place:
     lost: set[str] = field(default_factory=set)  # stuck ones that are on no list
     told: set[str] = field(default_factory=set)  # held ones of which it was said
     tracks: dict[str, _Track] = field(default_factory=dict)
+    rests_until: float = 0.0
 
     @property
     def is_waiting(self) -> bool:
@@ -228,8 +233,10 @@ class WakingController:
         view = self._observation.view
         if any(view.version < account.observed for account in place.accounts.values()):
             return 0.05
-        queue = self._queued(place, namespace)
         now = asyncio.get_running_loop().time()
+        if now < place.rests_until:
+            return place.rests_until - now
+        queue = self._queued(place, namespace)
         awake = {name for name in queue if now < self._track(place, namespace, name).rests_until()}
         on_their_way = {name for name in awake if now < place.tracks[name].woken_at + FLIGHT_SECONDS}
         room = Room(place.accounts.values(), view, is_warning_only=self._is_warning_only)
@@ -247,9 +254,11 @@ class WakingController:
             # When there is room for it again, that is news: it does not wait for its next turn.
             place.tracks[name].wakes = 0
             binding = self._mirror.bindings.get(ObjectKey(namespace, name))
-            if obstacles and name in place.held - place.told and binding is not None:
+            if obstacles and binding is not None and name in place.held and name not in place.told:
                 place.told.add(name)
                 self._reporting.held(binding, obstacles)
+        took = asyncio.get_running_loop().time() - now
+        place.rests_until = now + took + min(took * (1 / MOST_BUSY - 1), MOST_REST_SECONDS)
         is_changed = await self._wake_all(place, namespace, chosen, client, alarm)
         if is_changed:
             return COALESCE_SECONDS

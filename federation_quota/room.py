@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from federation_quota import karmadaquota
 from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
 from federation_quota.ledger.view import View
 from federation_quota.quantity import Quantity
@@ -48,6 +49,8 @@ class Room:
         self._view = view
         self._books: list[Books] = []
         self._unknown: list[Account] = []
+        self._special: set[str] = set()  # bindings that are judged by more than what they claim
+        self._hindered: dict[tuple[Claim, Claim], list[Obstacle]] = {}
         for account in () if is_warning_only else accounts:
             if karmadaquota.quota(account).on_exceeded == karmadaquota.WARN:
                 continue
@@ -56,9 +59,21 @@ class Room:
                 self._books.append(Books(settling.settle(account, view, {}), view))
             else:
                 self._unknown.append(account)
+            self._special.update(reservation.binding for reservation in account.reservations)
+            self._special.update(view.faults(account.namespace))
 
     def obstacles(self, ask: Ask) -> list[Obstacle]:
         """Every quota that stands in the way, by name."""
+        # Thousands may wait for the same. Room only ever becomes less: what did not fit once does not fit again.
+        wish = (ask.new, ask.old)
+        if ask.binding not in self._special and wish in self._hindered:
+            return self._hindered[wish]
+        found = self._judge(ask)
+        if found and ask.binding not in self._special:
+            self._hindered[wish] = found
+        return found
+
+    def _judge(self, ask: Ask) -> list[Obstacle]:
         found = [Obstacle(account) for account in self._unknown if _grows(account, ask)]
         for books in self._books:
             verdict = books.judge(ask)
@@ -86,6 +101,7 @@ class Room:
 
     def take(self, ask: Ask) -> None:
         """Count it as if it had been admitted."""
+        self._special.add(ask.binding)
         for books in self._books:
             books.admit(ask.reservation)
 

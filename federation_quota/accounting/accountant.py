@@ -37,7 +37,9 @@ class Accountant:
         self._tasks = tasks
         # Whether the others still count this replica as alive: if they may not, a new account may be active without it.
         self._is_present = is_present
-        self._journal = joining.Journal(expiry_seconds)
+        # Longer than a write can take: a watch may stall unnoticed for more than a minute, and an account that is new
+        # then has neither the reservation nor, in any view, the binding.
+        self._journal = joining.Journal(3 * expiry_seconds)
         self._expiry = settling.Expiry(expiry_seconds)
         self._committers: dict[str, dict[str, Committer]] = {}
 

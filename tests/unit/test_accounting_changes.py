@@ -111,6 +111,18 @@ async def test_what_one_replica_admitted_and_saw_stored_is_not_missed_by_another
 
 
 @in_simulated_time
+async def test_what_was_admitted_a_while_ago_and_is_in_no_view_yet_is_brought_along() -> None:
+    store = Bookstore()
+    async with at_work(store) as replica:
+        assert await replica.answer(replica.create("early", claim(8))) == Allowed()
+        store.put_binding("early", claim(8))
+        await asyncio.sleep(90)  # for so long the watch stalls
+        replica.accountant.learn(store.put(quota()))
+        assert isinstance(await replica.answer(replica.create("web", claim(3))), Later)
+        assert reserved(store) == ["early"]
+
+
+@in_simulated_time
 async def test_an_account_that_selects_something_else_is_a_new_account() -> None:
     store = Bookstore()
     store.put(active(quota(selector=of_class("gold"))))

@@ -9,17 +9,20 @@ from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied, Later
 from federation_quota.accounting.committer import SUSPICION_SECONDS
 from federation_quota.ledger import settling
+from federation_quota.ledger.account import Account
 from federation_quota.quantity import parse
 from tests.conformance.bookstore import (
     Bookstore,
     active,
     at_work,
     in_simulated_time,
+    kinds,
     now,
     reserved,
+    together,
     used,
 )
-from tests.unit.accounts import claim, creation, holding, quota
+from tests.unit.accounts import claim, creation, holding, of_class, quota
 
 # A store that others write too, and that does not always answer
 
@@ -106,6 +109,23 @@ async def test_a_store_that_refuses_writes_is_not_hammered() -> None:
         store.refuses_writes = True
         assert isinstance(await replica.answer(replica.create("web", claim(1)), within_seconds=2), Later)
         assert 2 < len(store.attempts) < 100
+
+
+@in_simulated_time
+async def test_a_mistake_of_ours_costs_those_who_wait_an_answer_and_nobody_else() -> None:
+    store = Bookstore()
+    store.put(active(quota("a")))
+    store.put(active(quota("b", selector=of_class("gold"))))
+    async with at_work(store) as replica:
+
+        def fail(_account: Account) -> Account:
+            raise RuntimeError("nobody thought of this")
+
+        store.disturb("a", fail)
+        answers = await together(replica, replica.create("web", claim(1)), replica.create("more", claim(1)))
+        assert kinds(answers) == ["Later", "Later"]
+        assert await replica.answer(replica.create("web", claim(1, "gold"))) == Allowed()
+        assert reserved(store, "a") == reserved(store, "b") == ["web"]
 
 
 # Views

@@ -192,6 +192,15 @@ def test_reservations_count_until_a_view_shows_their_end() -> None:
     assert not Room([account], observation.view).obstacles(wish), "it was stored smaller"
 
 
+def test_one_with_a_reservation_of_its_own_is_not_judged_by_its_likes() -> None:
+    own = Reservation("1", "mine-deployment", Claim(Resources.parse({"cpu": 6})), uid="uid-mine")
+    observation, _ = mirror(binding("used", 4, clusters={"m1": 4}))
+    room = Room([quota(10).with_reservations([own])], observation.view)
+    waiters = [waiter("other", 6, priority=1), waiter("mine", 6)]
+    found, hindered = choose(waiters, [], room, NAMESPACE, observation.view)
+    assert ([one.waiter.name for one in found], list(hindered)) == (["mine"], ["other-deployment"])
+
+
 def test_words_for_people() -> None:
     observation, _ = mirror(binding("used", 8, clusters={"m1": 8}))
     room = Room([quota(10, "q", memory="1Gi")], observation.view)
