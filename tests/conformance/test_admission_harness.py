@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.admission import UnknownShapeError
-from tests.conformance.test_admission import prove
+from tests.conformance.admission_proof import prove
 from tests.conformance.vectors import Case
 
 
