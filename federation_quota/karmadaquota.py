@@ -43,7 +43,7 @@ def read(stored: Mapping[str, Any]) -> Account:
     try:
         limits = {name: parse(amount) for name, amount in (spec.get("hard") or {}).items()}
         selector = Selector.from_spec(spec)
-        reservations = tuple(_read_reservation(one) for one in status.get("reservations") or ())
+        reservations = tuple(read_reservation(one) for one in status.get("reservations") or ())
         observed = int(status.get("observedBindingVersion") or 0)
     except (QuantityError, ScopeError, KeyError, ValueError) as error:
         raise QuotaError(f"quota {metadata['namespace']}/{metadata['name']} cannot be used: {error}") from error
@@ -95,14 +95,15 @@ def stored_as(account: Account, whole: Mapping[str, Any]) -> Account:
 
 def _books(account: Account) -> dict[str, Any]:
     return {
-        "reservations": [_write_reservation(one) for one in account.reservations],
+        "reservations": [write_reservation(one) for one in account.reservations],
         "observedBindingVersion": str(account.observed),
         "shape": account.active_shape,
         "joined": [{"replica": replica, "shape": shape} for replica, shape in sorted(account.joined)],
     }
 
 
-def _read_reservation(stored: Mapping[str, Any]) -> Reservation:
+def read_reservation(stored: Mapping[str, Any]) -> Reservation:
+    """A reservation as the status has it."""
     base = stored.get("base")
     return Reservation(
         id=stored["id"],
@@ -114,7 +115,8 @@ def _read_reservation(stored: Mapping[str, Any]) -> Reservation:
     )
 
 
-def _write_reservation(reservation: Reservation) -> dict[str, Any]:
+def write_reservation(reservation: Reservation) -> dict[str, Any]:
+    """A reservation for the status."""
     written: dict[str, Any] = {
         "id": reservation.id,
         "binding": reservation.binding,

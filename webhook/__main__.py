@@ -12,7 +12,7 @@ from federation_quota import hooks, karmadaquota, names
 from federation_quota import settings as common
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
-from federation_quota.kube import codec, config
+from federation_quota.kube import codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.lease import elapsed
@@ -98,7 +98,14 @@ class Replica:
         namespace = settings.common.namespace
         observation = Observation()
         roster = Roster(elapsed)
-        self._presence = Presence(federation, namespace, prefix="webhook", labels=names.REPLICAS, prepare=self._prepare)
+        self._presence = Presence(
+            federation,
+            namespace,
+            prefix="webhook",
+            labels=names.REPLICAS,
+            prepare=self._prepare,
+            legacy=lambda: legacies.encode(self._accountant.legacy()),
+        )
         store = QuotaStore(
             federation,
             observation,

@@ -16,6 +16,7 @@ from federation_quota.ledger import joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Admitted, Ask, Refused
+from federation_quota.ledger.legacy import Legacy
 
 
 class Accountant:
@@ -87,6 +88,12 @@ class Accountant:
         """The accounts of a namespace, as this replica knows them."""
         known = (committer.account for committer in self._committers.get(namespace, {}).values())
         return sorted((account for account in known if account is not None), key=lambda account: account.name)
+
+    def legacy(self) -> Legacy:
+        """What this replica would still bring to new accounts, for when it leaves; nothing may be admitted after it."""
+        view = self._observation.view
+        admissions = self._journal.all_recent(view, asyncio.get_running_loop().time())
+        return Legacy(view.newest(*view.namespaces()), admissions)
 
     async def answer(
         self,

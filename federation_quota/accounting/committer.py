@@ -14,14 +14,15 @@ import structlog
 
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
-from federation_quota.ledger import joining, settling
+from federation_quota.ledger import joining, legacy, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unaffected, Unproven, Verdict
 
 log = structlog.get_logger()
 
 MOST_IN_ONE_WRITE = 256
-# How long an ask waits for reservations in its way to be proved: about as long as views lag, with room to spare.
+# How long an ask waits for reservations in its way to be proved, or for a binding that nobody can charge to be mended:
+# about as long as views lag, with room to spare.
 PATIENCE_SECONDS = 2.0
 PAUSE_SECONDS = 0.5
 # How long a view may be behind before somebody looks whether the store itself went back in time.
@@ -70,7 +71,14 @@ class _Waiting:
     may_exceed: bool
     judgement: asyncio.Future[Judgement] = field(repr=False)
     reason: str = "it was not reached in time"
-    is_patient: bool = False  # it has met reservations in its way, and waits for them
+    is_patient: bool = False  # it has met something in its way that may go by itself, and waits for that
+
+    def wait(self, reason: str) -> None:
+        """Something is in its way; it waits, but not for as long as the client would."""
+        self.reason = reason
+        if not self.is_patient:
+            self.is_patient = True
+            self.deadline = min(self.deadline, asyncio.get_running_loop().time() + PATIENCE_SECONDS)
 
     def resolve(self, outcome: Outcome, account: Account | None) -> None:
         if not self.judgement.done():
@@ -199,7 +207,9 @@ class Committer:
                 undecided.append(waiting)
             else:
                 decided.append((waiting, outcome))
-        must_write = bool(taken_back) or any(_is_written(waiting, outcome) for waiting, outcome in decided)
+        is_settled_by_looks = any(one.id in looks for one in account.reservations)  # or they are looked at each time
+        must_write = bool(taken_back) or is_settled_by_looks
+        must_write = must_write or any(_is_written(waiting, outcome) for waiting, outcome in decided)
         try:
             if must_write:
                 written = await self._store.write(books.account)
@@ -233,15 +243,11 @@ class Committer:
         verdict = books.judge(waiting.ask)
         fault = self._fault(waiting.ask)
         if fault and not isinstance(verdict, Unaffected) and not waiting.may_exceed:
-            waiting.reason = fault
+            waiting.wait(fault)
             return None
         if isinstance(verdict, Unproven):
-            waiting.reason = "only reservations stand in the way, and may yet go"
+            waiting.wait("only reservations stand in the way, and may yet go")
             if not waiting.may_exceed:
-                if not waiting.is_patient:
-                    waiting.is_patient = True
-                    patience = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-                    waiting.deadline = min(waiting.deadline, patience)
                 return None
         if isinstance(verdict, Refused | Unproven) and waiting.may_exceed:
             outcome: Outcome = Overdrawn(verdict.exceeded)
@@ -270,9 +276,12 @@ class Committer:
             view = self._observation.view
             recent = self._journal.recent(self._namespace, view, now)
             joined = joining.join(account, self._replica(), recent, observed=view.newest(self._namespace))
+            if joined is account:
+                return True
             self._keep(await self._store.write(joined))
             return False
-        active = joining.activate(account, await self._store.live_replicas())
+        replicas = await self._store.replicas()
+        active = joining.activate(legacy.execute(account, replicas), replicas)
         if active.is_active and account is self.account:
             self._keep(await self._store.write(active))
             return False

@@ -1,8 +1,10 @@
 """What the accountant needs of the world: a store that can be read past all caches, and written under a version."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
 
 
@@ -29,5 +31,5 @@ class Store(Protocol):
     async def version(self) -> int:
         """The version that the store has reached by now."""
 
-    async def live_replicas(self) -> list[str]:
-        """Every replica whose admissions may still be on their way, as of now."""
+    async def replicas(self) -> Mapping[str, Legacy | None]:
+        """Every replica whose admissions may still be on their way, as of now, and what those who left have left."""

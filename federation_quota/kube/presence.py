@@ -24,7 +24,7 @@ from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
 from federation_quota.kube.error import ConflictError, KubeError, NotFoundError
 from federation_quota.kube.lease import LEASES
-from federation_quota.kube.roster import LEFT_ANNOTATION, MEMORY_SECONDS, Roster
+from federation_quota.kube.roster import LEFT_ANNOTATION, LEGACY_ANNOTATION, MEMORY_SECONDS, Roster
 
 log = structlog.get_logger()
 
@@ -58,6 +58,7 @@ class Presence:
         prefix: str,  # of the Lease's name, for people
         labels: Mapping[str, str],  # by which rosters find it
         prepare: Callable[[str], Coroutine[Any, Any, None]] = _nothing,  # make the views current; may take its time
+        legacy: Callable[[], str] = str,  # what to leave for those who come later; asked when all is over
         timing: Timing = Timing(),  # noqa: B008 - frozen
         backoff: Backoff = Backoff(first_seconds=0.2, most_seconds=2.0),  # noqa: B008 - frozen
         clock: Callable[[], float] = lease.elapsed,
@@ -69,6 +70,7 @@ class Presence:
         self._prefix = prefix
         self._labels = labels
         self._prepare = prepare
+        self._legacy = legacy
         self._timing = timing
         self._backoff = backoff
         self._clock = clock
@@ -171,7 +173,8 @@ class Presence:
         if self._sent is None:
             return
         with contextlib.suppress(KubeError):
-            await self._patch({"metadata": {"annotations": {LEFT_ANNOTATION: lease.moment()}}})
+            annotations = {LEFT_ANNOTATION: lease.moment(), LEGACY_ANNOTATION: self._legacy()}
+            await self._patch({"metadata": {"annotations": annotations}})
         self._sent = None
 
     async def _patch(self, body: Mapping[str, Any]) -> None:

@@ -9,13 +9,14 @@ import structlog
 from federation_quota import karmadaquota
 from federation_quota.accounting import store
 from federation_quota.accounting.observation import Observation
-from federation_quota.kube import codec, error
+from federation_quota.kube import codec, error, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.presence import take_roll
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
+from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import EXPIRY_SECONDS, LiveLook
 
 log = structlog.get_logger()
@@ -103,7 +104,7 @@ class QuotaStore:
                     return page.version
         raise store.UnreachableError("a list without a page")
 
-    async def live_replicas(self) -> list[str]:
+    async def replicas(self) -> dict[str, Legacy | None]:
         """Replicas that are there, or left so lately that what they admitted may still be on its way."""
         with _translated():
             await take_roll(
@@ -113,7 +114,8 @@ class QuotaStore:
                 self._roster,
                 timeout_seconds=self._timeout_seconds,
             )
-        return sorted(self._roster.unsettled(EXPIRY_SECONDS))
+        texts = self._roster.legacies()
+        return {name: legacies.decode(texts.get(name, "")) for name in self._roster.unsettled(EXPIRY_SECONDS)}
 
 
 @contextlib.contextmanager

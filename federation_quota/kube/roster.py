@@ -18,6 +18,8 @@ from federation_quota.kube.lease import Lease
 MEMORY_SECONDS = 900.0
 # On the Lease of a replica that has left in good order, after its last answer.
 LEFT_ANNOTATION = "quota.karmada.io/left"
+# What it left for accounts that are new after it (`kube.legacies`).
+LEGACY_ANNOTATION = "quota.karmada.io/legacy"
 
 
 @dataclass(slots=True)
@@ -102,6 +104,15 @@ class Roster:
         if seconds > MEMORY_SECONDS:
             raise ValueError(f"a roster remembers {MEMORY_SECONDS:g} s, not {seconds:g}")
         return self._names(member for member in self._members.values() if not self._is_gone_for(member, seconds))
+
+    def legacies(self) -> dict[str, str]:
+        """What replicas wrote down when they left, by incarnation."""
+        found = {}
+        for member in self._members.values():
+            text = member.lease.metadata.annotations.get(LEGACY_ANNOTATION)
+            if text and member.left_at is not None:
+                found[member.lease.spec.holder or member.lease.metadata.name] = text
+        return found
 
     def gone_seconds(self, incarnation: str) -> float | None:
         """How long it has been gone; None where it is live, or was never heard of."""

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from federation_quota.ledger.account import Account
+from federation_quota.ledger.account import MOST_RESERVATIONS, Account
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import EXPIRY_SECONDS, proved
 from federation_quota.ledger.view import View
@@ -43,6 +43,12 @@ class Journal:
             if one.namespace == namespace and proved(namespace, one.reservation, view) is None
         ]
 
+    def all_recent(self, view: View, now: float) -> dict[str, tuple[Reservation, ...]]:
+        """The same for every namespace that has any."""
+        self._drop(now)
+        places = sorted({one.namespace for one in self._admissions})
+        return {place: tuple(found) for place in places if (found := self.recent(place, view, now))}
+
     def _drop(self, now: float) -> None:
         while self._admissions and now - self._admissions[0].at > self._expiry_seconds:
             self._admissions.popleft()
@@ -57,10 +63,13 @@ def join(account: Account, replica: str, recent: Iterable[Reservation], observed
     """The account with the replica in it and what it admitted lately; to be written under the account's version.
 
     `observed` is the latest binding event that the replica has seen there: another one whose view is further behind
-    would miss what this one saw stored, and so no longer brings.
+    would miss what this one saw stored, and so no longer brings. Where not everything that is brought can be noted, the
+    account stays as it is: what it holds ends in time.
     """
     known = {reservation.id for reservation in account.reservations}
     brought = [one for one in recent if one.id not in known and account.lens.cost(one.claim)]
+    if brought and len(known) + len(brought) > MOST_RESERVATIONS:
+        return account
     shape = account.lens.shape
     # Those who joined an earlier shape have yet to join this one.
     joined = frozenset({*(pair for pair in account.joined if pair[1] == shape), (replica, shape)})

@@ -111,9 +111,9 @@ class View:
         here = self._namespaces.get(namespace)
         return here.entries if here else {}
 
-    def newest(self, namespace: str) -> int:
-        """The version of the latest event among the stored bindings of a namespace; 0 where there are none."""
-        return max((entry.version for entry in self.entries(namespace).values()), default=0)
+    def newest(self, *namespaces: str) -> int:
+        """The version of the latest event among the stored bindings of those namespaces; 0 where there are none."""
+        return max((entry.version for one in namespaces for entry in self.entries(one).values()), default=0)
 
     def namespaces(self) -> list[str]:
         """The namespaces that have bindings."""

@@ -21,6 +21,7 @@ from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books
+from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.ledger.view import Entry
 from tests.simulation import clock
@@ -50,6 +51,7 @@ class Bookstore(Store):
         self.accounts: dict[str, Account] = {}
         self.bindings: dict[str, Entry] = {}
         self.live = [HERE]
+        self.left: dict[str, Legacy | None] = {}
         self.latency_seconds = latency_seconds
         self.attempts: list[str] = []  # accounts that somebody tried to write, taken or not
         self.writes: list[Account] = []  # as they were stored
@@ -124,10 +126,10 @@ class Bookstore(Store):
         await self._answer()
         return self.version_now
 
-    async def live_replicas(self) -> list[str]:
+    async def replicas(self) -> dict[str, Legacy | None]:
         await self._answer()
         self.roll_calls += 1
-        return list(self.live)
+        return {**dict.fromkeys(self.live), **self.left}
 
     def _next(self) -> int:
         self.version_now += 1

@@ -142,4 +142,8 @@ def test_a_replica_that_is_asked_to_end_fails_no_admission(stage: Stage, guard: 
     eventually(lambda: stage.used("q") == {"pods": "30"})
     log = stage.federation.log("quota-webhook-1").read_text()
     assert "webhook.draining" in log
+    # It left word of what it let through: a new quota need not wait until all of that must be over.
+    stage.apply(quota("later", {"pods": "1000"}))
+    stage.quota_active("later")
+    eventually(lambda: stage.used("later") == {"pods": "30"})
     stage.federation.up(stage.federation.shape, guard)

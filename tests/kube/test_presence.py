@@ -61,11 +61,12 @@ def replica(client: Client, namespace: str, **options: object) -> Presence:
 async def test_replicas_are_seen_while_they_are_there_and_remembered_when_they_go(
     client: Client, namespace: str
 ) -> None:
-    a, b = replica(client, namespace), replica(client, namespace)
+    a, b = replica(client, namespace), replica(client, namespace, legacy=lambda: "what b leaves")
     async with watching(client, namespace) as roster, running(a):
         await eventually(a.is_current, "a is current")
         async with running(b):
             await eventually(lambda: roster.live() == {a.incarnation, b.incarnation}, "both are seen")
+            assert roster.legacies() == {}
             await asyncio.sleep(QUICK.lease_seconds + 1)
             await presence.take_roll(client, namespace, SELECTOR, roster)
             assert roster.live() == {a.incarnation, b.incarnation}  # renewed
@@ -79,6 +80,7 @@ async def test_replicas_are_seen_while_they_are_there_and_remembered_when_they_g
         await presence.take_roll(client, namespace, SELECTOR, late)
         assert gone in late.unsettled(60)
         assert gone not in late.live()
+        assert late.legacies() == {gone: "what b leaves"}
 
 
 async def test_a_replica_that_dies_is_taken_for_gone_only_after_its_lease(client: Client, namespace: str) -> None:

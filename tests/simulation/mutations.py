@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
+from federation_quota.accounting.accountant import Accountant
 from federation_quota.ledger import joining
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
+from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
+from tests.simulation.scenario import Scenario
 from tests.simulation.world import SimulatedStore, World
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -84,6 +87,23 @@ def joining_with_empty_hands(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(joining.Journal, "recent", lambda self, namespace, view, now: [])
 
 
+def legacies_that_forget(patch: pytest.MonkeyPatch) -> None:
+    """Who leaves writes down neither what is on its way nor how far it has seen."""
+    patch.setattr(Accountant, "legacy", lambda self: Legacy(0, {}))
+    patch.setattr(Scenario, "UNREST", (12.0,))  # or too few quotas are new while somebody leaves
+    patch.setattr(Scenario, "CRASH_CHANCE", 0.0)
+
+
+def activation_without_the_lately_departed(patch: pytest.MonkeyPatch) -> None:
+    """Who died a moment ago, with admissions under way, is not waited for."""
+
+    async def replicas(self: SimulatedStore) -> dict[str, Legacy | None]:
+        return dict.fromkeys(self._world.replicas)
+
+    patch.setattr(SimulatedStore, "replicas", replicas)
+    patch.setattr(Scenario, "UNREST", (12.0,))
+
+
 ALL: list[Mutation] = [
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
@@ -92,4 +112,6 @@ ALL: list[Mutation] = [
     charge_as_if_every_account_saw_it,
     no_joining,
     joining_with_empty_hands,
+    legacies_that_forget,
+    activation_without_the_lately_departed,
 ]

@@ -41,11 +41,16 @@ class Violation(AssertionError):  # noqa: N818 - it is the finding, not a failur
 class Scenario:
     """A world with inhabitants."""
 
+    # In some worlds quotas and replicas change so fast that new ones meet what others have just let through.
+    UNREST = (1.0, 1.0, 6.0)
+    CRASH_CHANCE = 0.5  # that a replica dies, where others would leave in good order
+
     def __init__(self, seed: int) -> None:
         self.world = World(seed)
         self.rng = self.world.rng
         self.replica_names = (f"replica{number}" for number in itertools.count())
         self.ids = itertools.count()
+        self.unrest = self.rng.choice(self.UNREST)
         self._tasks: asyncio.TaskGroup
         self._lives: dict[str, asyncio.Task[None]] = {}
 
@@ -98,6 +103,20 @@ class Scenario:
     def crash_replica(self, name: str) -> None:
         self.world.replicas.pop(name)
         self.world.departed[name] = self.world.now
+        self._lives.pop(name).cancel()
+
+    async def retire_replica(self, name: str) -> None:
+        """It goes in good order: after its last answer it writes down what it would still have brought."""
+        world = self.world
+        replica = world.replicas.pop(name)
+        world.leaving.add(name)
+        await world.lag(0.5)
+        world.departed[name] = world.now  # from here on it admits nothing
+        legacy = replica.accountant.legacy()
+        await world.lag(0.02)
+        world.leaving.discard(name)
+        world.legacies[name] = legacy
+        world.note("legacy" if legacy.admissions else "empty legacy")
         self._lives.pop(name).cancel()
 
     # What people and controllers do
@@ -206,7 +225,7 @@ class Scenario:
     async def administrator(self) -> None:
         """Quotas come, go, and change what they select."""
         while True:
-            await self.world.lag(10.0)
+            await self.world.lag(10.0 / self.unrest)
             name = self.rng.choice(["all", "gold"])
             account = self.world.accounts.get(name)
             if account is None:
@@ -228,11 +247,15 @@ class Scenario:
             self.create_account(name, Selector())
 
     async def reaper(self) -> None:
-        """Replicas die without a word; others start."""
+        """Replicas die without a word, or leave; others start."""
         while True:
-            await self.world.lag(20.0)
+            await self.world.lag(20.0 / self.unrest)
             if len(self._lives) > 1:
-                self.crash_replica(self.rng.choice(list(self._lives)))
+                name = self.rng.choice(list(self._lives))
+                if self.rng.random() < self.CRASH_CHANCE:
+                    self.crash_replica(name)
+                else:
+                    await self.retire_replica(name)
                 await self.world.lag(1.0)
             self.start_replica()
 

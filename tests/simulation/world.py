@@ -15,6 +15,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.ledger.view import Entry
@@ -64,7 +65,9 @@ class World:
         self.flights: list[Flight] = []
         self.decisions: list[Decision] = []
         self.replicas: dict[str, Replica] = {}
+        self.leaving: set[str] = set()  # asked nothing any more, and about to go
         self.departed: dict[str, float] = {}
+        self.legacies: dict[str, Legacy] = {}
         self._followers: list[asyncio.Event] = []
         self._uids = itertools.count(1)
         self.counts: dict[str, int] = {}
@@ -172,11 +175,12 @@ class SimulatedStore:
         await self._world.lag(0.01)
         return self._world.version
 
-    async def live_replicas(self) -> list[str]:
+    async def replicas(self) -> dict[str, Legacy | None]:
         await self._world.lag(0.01)
         now = self._world.now
         lately = [name for name, at in self._world.departed.items() if now - at <= EXPIRY_SECONDS]
-        return [*self._world.replicas, *lately]
+        gone = {name: self._world.legacies.get(name) for name in lately}
+        return {**dict.fromkeys([*self._world.replicas, *self._world.leaving]), **gone}
 
 
 class Replica:

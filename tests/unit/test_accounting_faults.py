@@ -216,6 +216,20 @@ async def test_an_old_reservation_of_a_request_that_died_ends_by_a_live_look() -
 
 
 @in_simulated_time
+async def test_what_a_live_look_has_ended_is_written_down_although_nobody_is_admitted() -> None:
+    store = Bookstore()
+    store.put_binding("big", claim(9))
+    store.put(holding(active(quota()), creation("dead", 1)))
+    async with at_work(store) as replica:
+        replica.see("big")
+        await asyncio.sleep(settling.EXPIRY_SECONDS + 1)
+        for _ in range(3):
+            assert isinstance(await replica.answer(replica.create("web", claim(3))), Denied)
+        assert reserved(store) == []
+        assert store.looks == ["dead"]
+
+
+@in_simulated_time
 async def test_an_old_reservation_whose_binding_is_there_is_not_forgotten_before_the_view_has_it() -> None:
     store = Bookstore()
     store.put(holding(active(quota()), creation("other", 8)))

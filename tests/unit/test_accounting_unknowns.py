@@ -1,5 +1,7 @@
 """What nobody can judge: a stored binding whose cost is not known, and a mistake of our own."""
 
+import asyncio
+
 import pytest
 
 from federation_quota.accounting.answer import Allowed, Later
@@ -17,7 +19,9 @@ async def test_beside_a_binding_whose_cost_nobody_knows_nothing_is_admitted_or_r
         broken = Entry("uid-broken", replica.observation.view.version + 1, claim(1), fault="replicas: -1")
         replica.observation.upsert(NAMESPACE, "broken", broken)
         for amount in (1, 100):
-            answer = await replica.answer(replica.create("web", claim(amount)))
+            before = asyncio.get_running_loop().time()
+            answer = await replica.answer(replica.create("web", claim(amount)), within_seconds=20)
+            assert asyncio.get_running_loop().time() - before < 3, "and nobody is kept waiting for what may take hours"
             assert isinstance(answer, Later)
             assert "what binding broken costs cannot be told (replicas: -1): mend or delete it" in answer.reason
         replica.observation.delete(NAMESPACE, "broken", "uid-broken", broken.version + 1)

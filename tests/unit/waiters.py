@@ -11,6 +11,7 @@ from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateR
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
@@ -111,7 +112,7 @@ class QuotaShelf(Store):
     async def version(self) -> int:
         raise NotImplementedError
 
-    async def live_replicas(self) -> list[str]:
+    async def replicas(self) -> dict[str, Legacy | None]:
         raise NotImplementedError
 
     def listed(self, name: str = "q") -> list[str]:

@@ -1,0 +1,30 @@
+"""What a replica leaves behind when it goes in good order.
+
+A new account waits for everybody who may have admitted something without it. One that is gone can bring nothing, and
+would have to be waited for until every write it let through must be over; one that wrote down what it would have
+brought is joined by whoever is there.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from federation_quota.ledger import joining
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.reservation import Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Legacy:
+    """One replica's admissions that its view had not seen stored, and the latest binding event that it had seen."""
+
+    observed: int
+    admissions: Mapping[str, tuple[Reservation, ...]]  # by namespace
+
+
+def execute(account: Account, replicas: Mapping[str, Legacy | None]) -> Account:
+    """The account, joined by all who left something for it; the others have to come themselves."""
+    for replica, legacy in sorted(replicas.items()):
+        if legacy is not None and not joining.has_joined(account, replica):
+            brought: Iterable[Reservation] = legacy.admissions.get(account.namespace, ())
+            account = joining.join(account, replica, brought, legacy.observed)
+    return account
