@@ -69,6 +69,7 @@ async def test_a_version_from_before_the_restart_is_gone_and_is_listed_anew(
     mirror = Mirror()
     async with reflecting(own, "default", mirror) as reflector:
         small.kill(SERVER)
+        await eventually(lambda: reflector.reconnects > 0, "its absence is noticed")  # so the next watch is a new one
         small.up(SHAPE, guard)
         reflector.version = mirror.version = old  # as one that was away for long
         mirror.objects.clear()

@@ -78,7 +78,7 @@ def test_up_status_env_logs_kill_up_again_down(directory: Path) -> None:
     assert "namespace/default" in said
     assert "Server Version: v1.36." in said
 
-    assert "kube-apiserver" in run("logs", "federation-apiserver", "--dir", str(directory)).stdout
+    assert "Serving securely" in run("logs", "federation-apiserver", "--dir", str(directory)).stdout
     wrong = run("logs", "apiserver", "--dir", str(directory))
     assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
     assert "federation-apiserver" in wrong.stderr, "it should name what there is"
