@@ -21,7 +21,7 @@ demo-down: env ## End the demo's federation
 
 .PHONY: test
 test: env lint ## Everything that must hold, the real federation included
-	@$(BIN)/pytest
+	@$(BIN)/python hack/suite.py
 
 .PHONY: unit
 unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation

@@ -8,7 +8,7 @@ import pytest
 from tests.simulation import clock, mutations
 from tests.simulation.scenario import Scenario, Violation
 
-SEEDS = int(os.environ.get("FEDQUOTA_SEEDS", "150"))
+SEEDS = int(os.environ.get("FEDQUOTA_SEEDS", "2000"))
 MOST_SEEDS_FOR_A_MUTATION = 400
 
 
@@ -30,6 +30,7 @@ def run(seed: int) -> tuple[int, str | None, dict[str, int]]:
     return seed, violation, scenario.world.counts
 
 
+@pytest.mark.timeout(1800)  # beside a busy federation it takes its time
 def test_nothing_is_ever_over_admitted_or_leaked() -> None:
     happened: dict[str, int] = {}
     violations = []
