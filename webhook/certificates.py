@@ -63,6 +63,7 @@ class AuthorityView:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._mirror = ObjectMirror()
+        self._problem = ""
         self.reflector = Reflector(
             client,
             SECRETS,
@@ -81,8 +82,11 @@ class AuthorityView:
             data = stored.get("data")
             state = secret.decode(data if isinstance(data, dict) else None)
         except secret.SecretError as problem:
-            log.error("authority.unreadable", problem=str(problem))
+            if str(problem) != self._problem:  # it is asked every second
+                self._problem = str(problem)
+                log.error("authority.unreadable", problem=self._problem)
             return None
+        self._problem = ""
         heard = self.reflector.last_heard
         silence = time.monotonic() - heard if heard is not None else 0.0
         return SignerView(state.signing, datetime.now(UTC) - timedelta(seconds=silence))

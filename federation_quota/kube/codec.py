@@ -5,8 +5,8 @@ that parsing it whole would (`python -m bench decode`), on the event loop where 
 
 What cannot be decoded is a `CodecError` that names the object and the field. In a list or a watch that must not cost
 the other objects, nor may the one go missing: it comes as a `Binding` with a `fault` and no amounts (see
-`Binding.at_least`), and one without so much as a name among the page's `unreadable`. A list with any of those, and an
-account with a faulty binding, is not complete, and whoever keeps it has to say so.
+`Binding.at_least`), and one without so much as a name as an error. An account with a faulty binding is not complete,
+and whoever keeps it has to say so.
 
 Never here: what the fields mean. Amounts come from `charge`, stamps from `stamp`.
 """
@@ -78,33 +78,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     old_object: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class WatchEvent(msgspec.Struct, frozen=True):
-    """One line of a watch: ADDED, MODIFIED, DELETED with an object, BOOKMARK with a version, ERROR with a Status."""
-
-    type: str
-    object: msgspec.Raw
-
-
-class ApiStatus(msgspec.Struct, frozen=True):
-    """An API server's refusal, or the end it put to a watch."""
-
-    code: int = 0
-    reason: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BindingPage:
-    """One page of a list of bindings."""
-
-    bindings: tuple[Binding, ...]
-    version: int
-    continue_token: str
-    """Asks for the next page; empty on the last."""
-    unreadable: tuple[CodecError, ...] = ()
-    """The objects of which not even the name could be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Work:
     """A Work: what goes to one member cluster on behalf of one binding."""
@@ -139,41 +112,9 @@ def decode_stored_binding(body: Encoded, tariff: Tariff = STANDARD) -> Binding:
         )
 
 
-def decode_binding_page(body: bytes, tariff: Tariff = STANDARD) -> BindingPage:
-    """A page of a list, each binding as `decode_stored_binding` gives it."""
-    unreadable: list[CodecError] = []
-    try:
-        page = _PAGE.decode(body)
-        metadata = page.metadata
-        bindings = [_binding(item, tariff) for item in page.items or ()]
-    except (*_ERRORS, CodecError):
-        # Rare, and slower: one by one, to part what is sound from what is not.
-        loose = _decode(_LOOSE_PAGE, body, "ResourceBindingList")
-        metadata = loose.metadata
-        bindings = []
-        for item in loose.items or ():
-            try:
-                bindings.append(decode_stored_binding(item, tariff))
-            except CodecError as error:
-                unreadable.append(error)
-    return BindingPage(
-        tuple(bindings), _version(metadata.resource_version), metadata.continue_ or "", tuple(unreadable)
-    )
-
-
-def decode_event(line: bytes) -> WatchEvent:
-    """The envelope of a watch's line."""
-    return _decode(_EVENT, line, "watch event")
-
-
 def decode_version(body: Encoded) -> int:
     """The resourceVersion of any object, a bookmark's for one."""
     return _version(_decode(_IDENTITY, body, "object").metadata.resource_version)
-
-
-def decode_status(body: Encoded) -> ApiStatus:
-    """What an API server says of a failure."""
-    return _decode(_STATUS, body, "Status")
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
@@ -215,11 +156,7 @@ class _Review(msgspec.Struct, frozen=True, rename="camel"):
 # Made once: a decoder works out its types when it is made.
 _BINDING: Final = msgspec.json.Decoder(wire.BindingShape)
 _IDENTITY: Final = msgspec.json.Decoder(wire.Identified)
-_PAGE: Final = msgspec.json.Decoder(wire.BindingList)
-_LOOSE_PAGE: Final = msgspec.json.Decoder(wire.LooseList)
 _JOB_STATUS: Final = msgspec.json.Decoder(wire.JobStatus)
-_EVENT: Final = msgspec.json.Decoder(WatchEvent)
-_STATUS: Final = msgspec.json.Decoder(ApiStatus)
 _REVIEW: Final = msgspec.json.Decoder(_Review)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any], float_hook=str)
 _WORK: Final = msgspec.json.Decoder(wire.WorkShape, float_hook=str)

@@ -187,27 +187,6 @@ class BindingShape(Shape):
     status: BindingStatus | None = None
 
 
-class ListMetadata(Shape):
-    """The metadata of a list."""
-
-    resource_version: str | None = None
-    continue_: str | None = msgspec.field(name="continue", default=None)
-
-
-class BindingList(Shape):
-    """A page of bindings that are all as they should be."""
-
-    metadata: ListMetadata
-    items: list[BindingShape] | None = None
-
-
-class LooseList(Shape):
-    """A page of whatever."""
-
-    metadata: ListMetadata
-    items: list[msgspec.Raw] | None = None
-
-
 class WorkAnnotations(msgspec.Struct, gc=False):
     """Which binding a Work belongs to."""
 

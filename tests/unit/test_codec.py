@@ -35,11 +35,6 @@ FIELDS = [
 ]
 
 
-def page(*items: object, **metadata: str) -> bytes:
-    described: dict[str, object] = {"resourceVersion": "99", **metadata}
-    return encode({"apiVersion": "v1", "kind": "List", "metadata": described, "items": items})
-
-
 class TestBinding:
     def test_a_stored_one_is_read_whole(self) -> None:
         binding = codec.decode_binding(encode(BINDING))
@@ -283,42 +278,3 @@ class TestBinding:
             assert path.startswith("metadata")
         else:
             assert binding.key.name == "web-deployment" or path == "metadata"
-
-
-class TestPage:
-    def test_a_page_is_its_bindings_its_version_and_the_way_on(self) -> None:
-        found = codec.decode_binding_page(page(BINDING, changed("metadata/name", "other"), **{"continue": "abc"}))
-        assert [binding.key.name for binding in found.bindings] == ["web-deployment", "other"]
-        assert found.bindings[0] == codec.decode_binding(encode(BINDING))
-        assert (found.version, found.continue_token, found.unreadable) == (99, "abc", ())
-
-    @pytest.mark.parametrize("items", [[], None])
-    def test_an_empty_one_is_the_last(self, items: object) -> None:
-        found = codec.decode_binding_page(encode({"metadata": {"resourceVersion": "7"}, "items": items}))
-        assert (found.bindings, found.version, found.continue_token) == ((), 7, "")
-
-    def test_a_bad_object_costs_no_other_and_is_not_lost(self) -> None:
-        bad = changed("spec/clusters", "everywhere", changed("metadata/name", "bad"))
-        nameless = changed("metadata/name", ...)
-        odd = changed("metadata/resourceVersion", "odd", changed("metadata/name", "odd"))
-        found = codec.decode_binding_page(page(BINDING, bad, nameless, odd, changed("metadata/name", "last")))
-        assert [binding.key.name for binding in found.bindings] == ["web-deployment", "bad", "last"]
-        assert ["" if not binding.fault else "fault" for binding in found.bindings] == ["", "fault", ""]
-        assert len(found.unreadable) == 2
-        assert found.version == 99
-
-    def test_an_object_without_a_usable_version_costs_no_other_either(self) -> None:
-        found = codec.decode_binding_page(page(changed("metadata/resourceVersion", "odd"), BINDING))
-        assert [binding.version for binding in found.bindings] == [4711]
-        assert "resourceVersion" in str(found.unreadable[0])
-
-    def test_an_unchargeable_object_is_in_the_page_with_its_fault(self) -> None:
-        found = codec.decode_binding_page(page(changed("spec/replicas", -3)))
-        assert "spec.replicas" in found.bindings[0].fault
-
-    @pytest.mark.parametrize(
-        "body", [b"", b"{}", b'{"metadata":{"resourceVersion":"x"},"items":[]}', b'{"metadata":{},"items":5}']
-    )
-    def test_what_is_no_page_is_an_error(self, body: bytes) -> None:
-        with pytest.raises(CodecError):
-            codec.decode_binding_page(body)

@@ -1,4 +1,4 @@
-"""What bindings come in, from bytes: watch events, admission reviews, Works."""
+"""What bindings come in, from bytes: admission reviews, Works."""
 
 from typing import Any
 
@@ -8,33 +8,6 @@ from federation_quota.binding import ObjectKey
 from federation_quota.kube import codec
 from federation_quota.kube.codec import CodecError
 from tests.unit.documents import BINDING, changed, encode
-
-
-class TestWatch:
-    def test_an_event_holds_an_object(self) -> None:
-        event = codec.decode_event(encode({"type": "MODIFIED", "object": BINDING}) + b"\n")
-        assert event.type == "MODIFIED"
-        assert codec.decode_stored_binding(event.object) == codec.decode_binding(encode(BINDING))
-
-    def test_a_bookmark_holds_a_version(self) -> None:
-        bookmark = {
-            "kind": "ResourceBinding",
-            "metadata": {"resourceVersion": "815", "creationTimestamp": None},
-            "spec": {},
-        }
-        event = codec.decode_event(encode({"type": "BOOKMARK", "object": bookmark}))
-        assert codec.decode_version(event.object) == 815
-
-    def test_an_error_holds_a_status(self) -> None:
-        status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}}
-        event = codec.decode_event(encode({"type": "ERROR", "object": status}))
-        assert codec.decode_status(event.object) == codec.ApiStatus(410, "Expired", "too old")
-
-    @pytest.mark.parametrize("line", [b"", b"\n", b"{}", b'{"type":"ADDED"}', b'{"type":1,"object":{}}'])
-    def test_what_is_no_event_is_an_error(self, line: bytes) -> None:
-        with pytest.raises(CodecError, match=r"^watch event"):
-            codec.decode_event(line)
-
 
 REVIEW: dict[str, Any] = {
     "apiVersion": "admission.k8s.io/v1",
