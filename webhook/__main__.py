@@ -36,6 +36,8 @@ from webhook.works import WorkReview
 
 log = structlog.get_logger()
 
+READY_LOOK_SECONDS = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -167,6 +169,7 @@ class Replica:
         runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
+        await self._become_ready(stopping)
         await self._server.start(settings.host, settings.port, self._context.context, shares_port=settings.shares_port)
         log.info("webhook.serving", host=settings.host, port=settings.port)
         await stopping.wait()
@@ -176,6 +179,17 @@ class Replica:
         presence.cancel()
         for task in background:
             task.cancel()
+
+    async def _become_ready(self, stopping: asyncio.Event) -> None:
+        """A port that is open is one that answers: whoever only connects to find out is not led astray."""
+        said = ""
+        while (reason := self._why_not_ready()) and not stopping.is_set():
+            if reason != said:
+                log.info("webhook.not_ready", reason=reason)
+            said = reason
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READY_LOOK_SECONDS):
+                    await stopping.wait()
 
     def _quota_stored(self, account: Account) -> None:
         self._accountant.learn(account)
