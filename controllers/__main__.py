@@ -55,8 +55,8 @@ class Settings:
     authority: Path | None  # of the certificates that the webhook is given; None: the system has its own
 
 
-def parse(arguments: list[str] | None = None) -> Settings:
-    """The settings on the command line, or one clear line why they make no sense."""
+def flags() -> common.Parser:
+    """Everything that can be set."""
     parser = common.Parser("federation-quota-controllers", description="Keeps quotas true, and the system installed.")
     parser.common()
     parser.setting("--webhook-url", "Where the federation API server reaches the webhook: https://HOST:PORT.")
@@ -65,6 +65,12 @@ def parse(arguments: list[str] | None = None) -> Settings:
         "File with the CA of the certificate that the webhook is given; default: the system's own authority.",
     )
     parser.setting("--warn-only", "As the webhook's: nothing waits for quota.", "false", ["true", "false"])
+    return parser
+
+
+def parse(arguments: list[str] | None = None) -> Settings:
+    """The settings on the command line, or one clear line why they make no sense."""
+    parser = flags()
     options = parser.parse_args(arguments)
     if not options.webhook_url or not options.webhook_url.startswith("https://"):
         parser.error("--webhook-url is needed, and must start with https://")

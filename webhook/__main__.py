@@ -54,8 +54,8 @@ class Settings:
     drain_seconds: float
 
 
-def parse(arguments: list[str] | None = None) -> Settings:
-    """The settings on the command line, or one clear line why they make no sense."""
+def flags() -> common.Parser:
+    """Everything that can be set."""
     parser = common.Parser("federation-quota-webhook", description="Decides on ResourceBindings: is there quota?")
     parser.common()
     parser.setting("--listen", "Address and port to serve on.", "0.0.0.0:8443")
@@ -65,6 +65,12 @@ def parse(arguments: list[str] | None = None) -> Settings:
     parser.setting("--warn-only", "Let everything through and only warn: the break-glass.", "false", ["true", "false"])
     parser.setting("--share-port", "Share the port with other replicas on this machine.", "false", ["true", "false"])
     parser.setting("--drain-seconds", "How long to go on answering after a request to end.", "5")
+    return parser
+
+
+def parse(arguments: list[str] | None = None) -> Settings:
+    """The settings on the command line, or one clear line why they make no sense."""
+    parser = flags()
     options = parser.parse_args(arguments)
     host, _, port = options.listen.rpartition(":")
     if not host or not port.isdigit():

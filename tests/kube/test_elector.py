@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
+import json
 import signal
 import sys
 import time
@@ -318,18 +319,45 @@ async def test_a_leader_that_is_killed_is_replaced_within_five_seconds(
     timeline.check()
 
 
-async def test_a_leader_that_was_frozen_knows_that_its_term_is_over_before_it_acts(
-    federation: Federation, namespace: str, timeline: Timeline
+@contextlib.asynccontextmanager
+async def reading_diary(client: Client, namespace: str) -> AsyncIterator[list[int]]:
+    """Every token that is written while the block lasts, in the order in which it was stored."""
+    body = {"metadata": {"name": candidate.DIARY}, "data": {"token": "0"}}
+    stored = json.loads(await client.create(candidate.CONFIG_MAPS, body, namespace))
+    version = int(stored["metadata"]["resourceVersion"])
+    selector = f"metadata.name={candidate.DIARY}"
+    tokens: list[int] = []
+
+    async def follow() -> None:
+        watch = client.watch(candidate.CONFIG_MAPS, namespace, version=version, field_selector=selector)
+        async with watch as lines:
+            async for line in lines:
+                event = json.loads(line)
+                if event["type"] == "MODIFIED":
+                    tokens.append(int(event["object"]["data"]["token"]))
+
+    task = asyncio.create_task(follow())
+    try:
+        yield tokens
+    finally:
+        task.cancel()
+
+
+async def test_a_leader_that_was_frozen_knows_that_its_term_is_over_before_it_acts_or_writes(
+    federation: Federation, client: Client, namespace: str, timeline: Timeline
 ) -> None:
     kubeconfig = federation.directory.kubeconfig
-    async with process(kubeconfig, namespace, "a") as (a, said_a):
+    async with reading_diary(client, namespace) as tokens, process(kubeconfig, namespace, "a") as (a, said_a):
         await eventually(lambda: acts(said_a, "a"), "a leads", 30)
         async with process(kubeconfig, namespace, "b") as (_, said_b):
             await eventually(lambda: "saw a" in said_b.read_text(), "b stands by", 30)
             a.send_signal(signal.SIGSTOP)
-            await eventually(lambda: acts(said_b, "b"), "b leads", 10)
+            await eventually(lambda: acts(said_b, "b") and 2 in tokens, "b leads, and writes", 10)
             a.send_signal(signal.SIGCONT)
             await eventually(lambda: "saw b" in said_a.read_text(), "a wakes, and accepts it")
+            assert "not written: term 1 is over" in said_a.read_text()
+            assert tokens == sorted(tokens)
+            assert set(tokens) == {1, 2}
             timeline.acts = acts(said_a, "a") + acts(said_b, "b")
     timeline.check()
 
