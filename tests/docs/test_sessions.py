@@ -17,8 +17,8 @@ from tests.docs.pages import ROOT, Command
 
 pytestmark = pytest.mark.federation
 
-# The namespace that the documents speak of; not where it is part of a path, or the name of something else.
-_SHOP = re.compile(r"(?<![/\w-])shop(?![\w/.-])")
+# The namespace that the documents speak of.
+_SHOP = re.compile(r"(-n|namespace) shop\b")
 WITHIN_SECONDS = 30.0
 
 
@@ -38,7 +38,7 @@ class Reader:
         """Once, or, where that changes nothing, until it prints what is shown."""
         deadline = time.monotonic() + WITHIN_SECONDS
         while True:
-            printed = self._run(_SHOP.sub(self._namespace, command.text)).replace(self._namespace, "shop")
+            printed = self._run(_SHOP.sub(rf"\1 {self._namespace}", command.text)).replace(self._namespace, "shop")
             if command.matches(printed):
                 return
             shown = "\n".join(command.printed)
