@@ -78,3 +78,18 @@ def test_every_metric_in_backticks_is_one_of_ours(page: Path) -> None:
 )
 def test_what_is_printed_is_held_against_what_is_shown(shown: tuple[str, ...], printed: str, is_match: bool) -> None:
     assert Command("page", "kubectl get kq", shown).matches(printed) is is_match
+
+
+def test_what_operators_are_told_to_look_for_is_said_by_the_code() -> None:
+    """Reasons of a 429 and names of log events, as `operations.md` quotes them."""
+    source = "".join(
+        path.read_text()
+        for folder in ("federation_quota", "controllers", "webhook")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    quoted = set(pages.code(ROOT / "docs" / "operations.md"))
+    reasons = {text for text in quoted if re.match(r"(it|this replica|only|the API server|has lost) [a-z ]+", text)}
+    events = {text for text in quoted if re.fullmatch(r"[a-z]+\.[a-z]+_[a-z_]+|[a-z]+\.(unreachable|unreadable)", text)}
+    assert len(reasons) >= 7
+    assert len(events) >= 4
+    assert [text for text in reasons | events if text not in source] == []

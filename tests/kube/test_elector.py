@@ -236,6 +236,32 @@ async def test_the_work_that_fails_or_returns_ends_the_candidacy_and_frees_the_l
     assert time.monotonic() - began < 2  # it was free
 
 
+async def test_work_that_fails_because_its_term_is_over_leads_again_in_another(
+    connection: Connection, namespace: str
+) -> None:
+    terms: list[int] = []
+
+    async def work(leadership: Leadership) -> None:
+        terms.append(leadership.token)
+        while True:
+            leadership.check()
+            await asyncio.sleep(0)  # so that it learns of it before the elector does
+
+    async with (
+        FaultProxy(urlsplit(connection.server).port or 443) as proxy,
+        Client(dataclasses.replace(connection, server=proxy.url)) as own,
+    ):
+        quick = Timing(lease_seconds=1, renew_deadline_seconds=0.6, retry_seconds=0.1, attempt_seconds=0.3)
+        task = asyncio.create_task(Elector(own, namespace, "leader", identity="a", timing=quick).run(work))
+        await eventually(lambda: terms == [1], "it leads")
+        proxy.hold()
+        await asyncio.sleep(1)  # longer than its term
+        proxy.heal()
+        await eventually(lambda: terms == [1, 2], "it leads again")
+        task.cancel()
+        await asyncio.wait({task})
+
+
 async def test_work_that_does_not_stop_is_reported_and_waited_for_and_its_leadership_is_over(
     connection: Connection, namespace: str
 ) -> None:
