@@ -170,24 +170,27 @@ class Replica:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
-        settings = self._settings
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
         runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
-        await self._become_ready(stopping)
-        await self._server.start(settings.host, settings.port, self._context.context, shares_port=settings.shares_port)
-        log.info("webhook.serving", host=settings.host, port=settings.port)
-        await stopping.wait()
-        log.info("webhook.draining", seconds=settings.drain_seconds)
-        await self._server.stop(settings.drain_seconds)
+        if await self._is_ready(stopping):
+            await self._serve(stopping)
         await self._waiting.drain(timeout_seconds=1.0)
         presence.cancel()
         for task in background:
             task.cancel()
 
-    async def _become_ready(self, stopping: asyncio.Event) -> None:
-        """A port that is open is one that answers: whoever only connects to find out is not led astray."""
+    async def _serve(self, stopping: asyncio.Event) -> None:
+        settings = self._settings
+        await self._server.start(settings.host, settings.port, self._context.context, shares_port=settings.shares_port)
+        log.info("webhook.serving", host=settings.host, port=settings.port)
+        await stopping.wait()
+        log.info("webhook.draining", seconds=settings.drain_seconds)
+        await self._server.stop(settings.drain_seconds)
+
+    async def _is_ready(self, stopping: asyncio.Event) -> bool:
+        """Wait until it is, or is asked to stop: a port that is open is one that answers, also to who only connects."""
         said = ""
         while (reason := self._why_not_ready()) and not stopping.is_set():
             if reason != said:
@@ -196,6 +199,7 @@ class Replica:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(READY_LOOK_SECONDS):
                     await stopping.wait()
+        return not stopping.is_set()
 
     def _quota_stored(self, account: Account) -> None:
         self._accountant.learn(account)

@@ -190,11 +190,14 @@ async def test_the_leader_is_killed_during_churn_and_statuses_are_right_within_t
         async with churn.going():
             await churn.grow(60)
             killed = leader(federation)
+            [standby] = set(CONTROLLERS) - {killed}
+            synced = said(federation, standby, "reflector.synced")
             await asyncio.to_thread(federation.kill, killed)
             deadline = time.monotonic() + RIGHT_WITHIN_SECONDS
             await churn.grow(40)
         await churn.comes_right(deadline)
-    assert leader(federation) not in ("", killed)
+    assert leader(federation) == standby
+    assert said(federation, standby, "reflector.synced") == synced, "it had everything in view"
     await asyncio.to_thread(federation.start, killed, guard)
 
 
