@@ -23,7 +23,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.kube import codec, config
 from federation_quota.kube.client import Client
-from federation_quota.kube.elector import Elector, Leadership
+from federation_quota.kube.elector import Elector, Leadership, LeadershipLostError
 from federation_quota.kube.error import KubeError
 from federation_quota.kube.events import Recorder
 from federation_quota.kube.lease import elapsed
@@ -55,8 +55,8 @@ class Settings:
     authority: Path | None  # of the certificates that the webhook is given; None: the system has its own
 
 
-def parse(arguments: list[str] | None = None) -> Settings:
-    """The settings on the command line, or one clear line why they make no sense."""
+def flags() -> common.Parser:
+    """Everything that can be set."""
     parser = common.Parser("federation-quota-controllers", description="Keeps quotas true, and the system installed.")
     parser.common()
     parser.setting("--webhook-url", "Where the federation API server reaches the webhook: https://HOST:PORT.")
@@ -65,6 +65,12 @@ def parse(arguments: list[str] | None = None) -> Settings:
         "File with the CA of the certificate that the webhook is given; default: the system's own authority.",
     )
     parser.setting("--warn-only", "As the webhook's: nothing waits for quota.", "false", ["true", "false"])
+    return parser
+
+
+def parse(arguments: list[str] | None = None) -> Settings:
+    """The settings on the command line, or one clear line why they make no sense."""
+    parser = flags()
     options = parser.parse_args(arguments)
     if not options.webhook_url or not options.webhook_url.startswith("https://"):
         parser.error("--webhook-url is needed, and must start with https://")
@@ -84,6 +90,9 @@ class Candidate:
 
     def __init__(self, settings: Settings, federation: Client, host: Client) -> None:
         namespace = settings.common.namespace
+        self._leadership: Leadership | None = None
+        # Everything below writes as the leader, or not at all.
+        federation, host = federation.permitted(self._permit), host.permitted(self._permit)
         self._federation = federation
         self._namespace = namespace
         self._observation = Observation()
@@ -123,9 +132,9 @@ class Candidate:
 
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
-        await self._installation.ensure_namespace()
         # A client of its own: behind other requests it could renew too late.
         async with Client(self._federation.connection, connections=4) as client, asyncio.TaskGroup() as tasks:
+            await self._installation.ensure_namespace(client)
             elector = Elector(
                 client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
             )
@@ -135,6 +144,7 @@ class Candidate:
 
     async def _lead(self, leadership: Leadership) -> None:
         log.info("controllers.leading", token=leadership.token)
+        self._leadership = leadership
         await self._installation.ensure_kinds()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._authority.run())
@@ -149,7 +159,13 @@ class Candidate:
     async def _wake(self) -> None:
         """With a client of its own: what cannot be done at once is decided on anew, not tried again as it was."""
         async with Client(self._federation.connection, retry=Policy(attempts=1)) as client:
-            await self._waking.run(client)
+            await self._waking.run(client.permitted(self._permit))
+
+    def _permit(self) -> None:
+        """Whether this may write now. A leader that slept through its term learns it here, before it writes."""
+        if self._leadership is None:
+            raise LeadershipLostError("this replica does not lead")
+        self._leadership.check()
 
     async def _sweep(self) -> None:
         """Leases of replicas that are long gone pile up otherwise."""

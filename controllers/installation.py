@@ -44,12 +44,12 @@ class Installation:
         self._system_users = system_users
         self._looked_at: dict[str, str] = {}  # the version of each configuration when it was last read
 
-    async def ensure_namespace(self) -> None:
-        """Where leases and Secrets are kept."""
+    async def ensure_namespace(self, client: Client) -> None:
+        """Where leases and Secrets are kept: needed for the election, so with a client that does not lead yet."""
         namespace = _object("v1", "Namespace", self._namespace)
         # It is about the federation itself: no member needs a copy.
         namespace["metadata"]["labels"] = {**PARTS, "namespace.karmada.io/skip-auto-propagation": "true"}
-        await self._apply(NAMESPACES, namespace)
+        await _apply(client, NAMESPACES, namespace)
 
     async def ensure_kinds(self) -> None:
         """Our kinds, served."""
@@ -87,14 +87,7 @@ class Installation:
         return found
 
     async def _apply(self, resource: Resource, manifest: dict[str, Any]) -> None:
-        await self._client.patch(
-            resource,
-            manifest["metadata"]["name"],
-            manifest,
-            type=PatchType.APPLY,
-            field_manager=FIELD_MANAGER,
-            is_forced=True,
-        )
+        await _apply(self._client, resource, manifest)
 
     async def _wait_until_served(self, name: str) -> None:
         async with asyncio.timeout(60):
@@ -104,6 +97,17 @@ class Installation:
                 if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
                     return
                 await asyncio.sleep(0.1)
+
+
+async def _apply(client: Client, resource: Resource, manifest: dict[str, Any]) -> None:
+    await client.patch(
+        resource,
+        manifest["metadata"]["name"],
+        manifest,
+        type=PatchType.APPLY,
+        field_manager=FIELD_MANAGER,
+        is_forced=True,
+    )
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -36,6 +36,8 @@ from webhook.works import WorkReview
 
 log = structlog.get_logger()
 
+READY_LOOK_SECONDS = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -52,8 +54,8 @@ class Settings:
     drain_seconds: float
 
 
-def parse(arguments: list[str] | None = None) -> Settings:
-    """The settings on the command line, or one clear line why they make no sense."""
+def flags() -> common.Parser:
+    """Everything that can be set."""
     parser = common.Parser("federation-quota-webhook", description="Decides on ResourceBindings: is there quota?")
     parser.common()
     parser.setting("--listen", "Address and port to serve on.", "0.0.0.0:8443")
@@ -63,6 +65,12 @@ def parse(arguments: list[str] | None = None) -> Settings:
     parser.setting("--warn-only", "Let everything through and only warn: the break-glass.", "false", ["true", "false"])
     parser.setting("--share-port", "Share the port with other replicas on this machine.", "false", ["true", "false"])
     parser.setting("--drain-seconds", "How long to go on answering after a request to end.", "5")
+    return parser
+
+
+def parse(arguments: list[str] | None = None) -> Settings:
+    """The settings on the command line, or one clear line why they make no sense."""
+    parser = flags()
     options = parser.parse_args(arguments)
     host, _, port = options.listen.rpartition(":")
     if not host or not port.isdigit():
@@ -162,20 +170,36 @@ class Replica:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
-        settings = self._settings
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
         runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
+        if await self._is_ready(stopping):
+            await self._serve(stopping)
+        await self._waiting.drain(timeout_seconds=1.0)
+        presence.cancel()
+        for task in background:
+            task.cancel()
+
+    async def _serve(self, stopping: asyncio.Event) -> None:
+        settings = self._settings
         await self._server.start(settings.host, settings.port, self._context.context, shares_port=settings.shares_port)
         log.info("webhook.serving", host=settings.host, port=settings.port)
         await stopping.wait()
         log.info("webhook.draining", seconds=settings.drain_seconds)
         await self._server.stop(settings.drain_seconds)
-        await self._waiting.drain(timeout_seconds=1.0)
-        presence.cancel()
-        for task in background:
-            task.cancel()
+
+    async def _is_ready(self, stopping: asyncio.Event) -> bool:
+        """Wait until it is, or is asked to stop: a port that is open is one that answers, also to who only connects."""
+        said = ""
+        while (reason := self._why_not_ready()) and not stopping.is_set():
+            if reason != said:
+                log.info("webhook.not_ready", reason=reason)
+            said = reason
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READY_LOOK_SECONDS):
+                    await stopping.wait()
+        return not stopping.is_set()
 
     def _quota_stored(self, account: Account) -> None:
         self._accountant.learn(account)

@@ -25,6 +25,8 @@ LARGEST_BODY = 16 * 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # Kept back for the way home: an answer that comes too late is an error for the client, one in time is at least «later».
 MARGIN_SECONDS = 0.5
+# For who has connected when listening ends, and has not asked yet.
+LINGER_SECONDS = 0.5
 _TIMEOUT = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
@@ -34,7 +36,8 @@ class Server:
     def __init__(self, hooks: Mapping[str, Hook], *, is_ready: Callable[[], str]) -> None:
         self._is_ready = is_ready  # why not, or nothing
         self._is_draining = False
-        self._app = web.Application(client_max_size=LARGEST_BODY)
+        self._site: web.TCPSite | None = None
+        self._app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._part])
         self._app.router.add_get("/livez", _alive)
         self._app.router.add_get("/readyz", self._ready)
         for path, hook in hooks.items():
@@ -44,16 +47,29 @@ class Server:
     async def start(self, host: str, port: int, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
         """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
         await self._runner.setup()
-        site = web.TCPSite(
+        self._site = web.TCPSite(
             self._runner, host, port, ssl_context=context, reuse_address=True, reuse_port=shares_port, backlog=1024
         )
-        await site.start()
+        await self._site.start()
 
     async def stop(self, drain_seconds: float) -> None:
         """Say that no more should come, go on answering what comes anyway, then finish what is under way."""
         self._is_draining = True
         await asyncio.sleep(drain_seconds)
+        if self._site:
+            await self._site.stop()
+            await asyncio.sleep(LINGER_SECONDS)
         await self._runner.cleanup()
+
+    @web.middleware
+    async def _part(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """While draining every answer ends its connection: the next request goes to another replica."""
+        answer = await handler(request)
+        if self._is_draining:
+            answer.force_close()
+        return answer
 
     async def _ready(self, _request: web.Request) -> web.Response:
         reason = "draining" if self._is_draining else self._is_ready()

@@ -10,9 +10,10 @@ Answers that matter in seconds (leader election) deserve a client of their own: 
 
 import asyncio
 import contextlib
+import copy
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
@@ -84,6 +85,18 @@ class Client:
         self._retry = retry
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip" if is_compressed else "identity"}
         self._session: aiohttp.ClientSession | None = None
+        self._permit: Callable[[], None] | None = None
+
+    def permitted(self, permit: Callable[[], None]) -> Self:
+        """This client, over the same connections, for whoever may change things only at times.
+
+        Asked immediately before anything but a read is sent, every attempt of it; where it raises, nothing is.
+        """
+        if self._session is None:
+            raise RuntimeError("a client is used inside its `async with` block")
+        other = copy.copy(self)
+        other._permit = permit
+        return other
 
     async def __aenter__(self) -> Self:
         self._session = transport.session(self._connections, self._headers)
@@ -338,6 +351,8 @@ class Client:
         if self._session is None:
             raise RuntimeError("a client is used inside its `async with` block")
         tls: ssl.SSLContext | bool = identity.tls if identity.tls is not None else True
+        if self._permit is not None and method != "GET":
+            self._permit()
         return await self._session.request(
             method,
             url,

@@ -4,8 +4,9 @@ The work is a coroutine that runs while this candidate leads. It is cancelled, a
 take over: others wait until the lease has not changed for `lease_seconds` by their own clock, and the holder stops its
 work when its last renewal that is known to have succeeded was *sent* `renew_deadline_seconds` ago. An API server that
 hangs therefore costs the leadership, never its uniqueness. A process that was frozen (SIGSTOP, a suspended machine)
-cannot stop its work in time: before an act that must be the leader's, the work asks `Leadership.check`, and `token`
-(it rises with every term) lets others refuse a leader of the past.
+cannot stop its work in time: before an act that must be the leader's, the work asks `Leadership.check` (as permission
+of its clients: `Client.permitted`), and `token` (it rises with every term) lets others refuse a leader of the past.
+What was asked and frozen before it was sent is left: writes under a version are harmless even then.
 
 With the defaults a leader that dies is replaced within lease + retry = 3.5 s plus two requests; one that exits, within
 retry = 0.5 s. Give the elector a `Client` of its own: behind a flood of other requests it would be late.
@@ -40,8 +41,8 @@ class Timing:
             raise ValueError("leader election needs 0 < retry < renew deadline < lease")
 
 
-class LeadershipLostError(Exception):
-    """Whoever asks is not, or no longer surely, the leader."""
+class LeadershipLostError(KubeError):
+    """Whoever asks is not, or no longer surely, the leader: what it wanted to send was not sent."""
 
 
 class Leadership:
@@ -185,7 +186,8 @@ class Elector:
         keeper = asyncio.create_task(self._keep(leadership), name=f"renew:{self._name}")
         try:
             await asyncio.wait({task, keeper}, return_when=asyncio.FIRST_COMPLETED)
-            is_done = task.done()
+            # What fails once the term is over fails because it is over: the next one begins anew.
+            is_done = task.done() and leadership.is_valid()
             if keeper.done():
                 leadership.end()
                 self._log.error("elector.lost", token=leadership.token, leader=self.leader)

@@ -16,10 +16,10 @@ from federation_quota.kube.lease import Lease
 
 # How long the departed are remembered; questions about a longer time cannot be answered.
 MEMORY_SECONDS = 900.0
-# On the Lease of a replica that has left in good order, after its last answer.
 LEFT_ANNOTATION = "quota.karmada.io/left"
-# What it left for accounts that are new after it (`kube.legacies`).
+"""On the Lease of a replica that has left in good order: when, after its last answer."""
 LEGACY_ANNOTATION = "quota.karmada.io/legacy"
+"""On the same Lease: what it left for accounts that are new after it (`kube.legacies`)."""
 
 
 @dataclass(slots=True)

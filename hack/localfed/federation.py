@@ -116,6 +116,22 @@ class Federation:
         if process.is_running(started):
             marker.end([psutil.Process(started.pid)])
 
+    def terminate(self, name: str, within_seconds: float = 30) -> None:
+        """Ask one process to end (SIGTERM), and return when it has."""
+        doomed = self.process(name)
+        doomed.terminate()
+        doomed.wait(within_seconds)
+
+    def start(self, name: str, guard: Guard) -> None:
+        """Start one process again that has ended, and return when it is ready."""
+        with lock.hold(self.directory.lock, f"the federation in {self.directory.path}"):
+            Launcher(self.directory, self._require(), guard).start([self.spec(name)])
+
+    def process(self, name: str) -> psutil.Process:
+        """The process of that name, to be frozen and looked at."""
+        self.spec(name)
+        return psutil.Process(self._require().processes[name].pid)
+
     def _found(self, shape: Shape, guard: Guard) -> None:
         """From nothing. What an `up` that crashed here left behind is cleared away first."""
         self._stop()

@@ -4,8 +4,6 @@ import asyncio
 import base64
 import json
 import ssl
-import subprocess
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,9 +13,6 @@ import pytest
 
 from federation_quota.hooks import STAMP_BINDINGS, VALIDATE_BINDINGS, VALIDATE_QUOTAS
 from localfed.federation import Federation
-from localfed.guard import Guard
-from tests.federation.manifests import quota
-from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import binding
 
 pytestmark = pytest.mark.federation
@@ -116,34 +111,3 @@ async def test_who_does_not_trust_the_authority_gets_nowhere_and_others_go_on(fe
         writer.close()
         async with session.get(f"{root}/readyz") as answer:
             assert (answer.status, await answer.text()) == (200, "ok")
-
-
-def test_a_replica_that_is_asked_to_end_fails_no_admission(stage: Stage, guard: Guard) -> None:
-    """SIGTERM while clients come: it drains, the other takes over, and it starts again."""
-    stage.apply(quota("q", {"pods": "1000"}))
-    stage.quota_active("q")
-    victim = next(one for one in stage.federation.status() if one.name == "quota-webhook-1")
-    assert victim.pid
-    failures = []
-
-    def load() -> None:
-        for number in range(30):
-            try:
-                stage.apply(binding(f"b{number}", stage.namespace, 1))
-            except Exception as error:
-                failures.append(str(error))
-
-    thread = threading.Thread(target=load)
-    thread.start()
-    eventually(lambda: len(stage.kubectl("get", "resourcebindings", "-o", "name").split()) >= 5)
-    subprocess.run(["kill", "-TERM", str(victim.pid)], check=True)
-    thread.join(timeout=120)
-    assert failures == []
-    eventually(lambda: stage.used("q") == {"pods": "30"})
-    log = stage.federation.log("quota-webhook-1").read_text()
-    assert "webhook.draining" in log
-    # It left word of what it let through: a new quota need not wait until all of that must be over.
-    stage.apply(quota("later", {"pods": "1000"}))
-    stage.quota_active("later")
-    eventually(lambda: stage.used("later") == {"pods": "30"})
-    stage.federation.up(stage.federation.shape, guard)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
+import json
 import signal
 import sys
 import time
@@ -235,6 +236,32 @@ async def test_the_work_that_fails_or_returns_ends_the_candidacy_and_frees_the_l
     assert time.monotonic() - began < 2  # it was free
 
 
+async def test_work_that_fails_because_its_term_is_over_leads_again_in_another(
+    connection: Connection, namespace: str
+) -> None:
+    terms: list[int] = []
+
+    async def work(leadership: Leadership) -> None:
+        terms.append(leadership.token)
+        while True:
+            leadership.check()
+            await asyncio.sleep(0)  # so that it learns of it before the elector does
+
+    async with (
+        FaultProxy(urlsplit(connection.server).port or 443) as proxy,
+        Client(dataclasses.replace(connection, server=proxy.url)) as own,
+    ):
+        quick = Timing(lease_seconds=1, renew_deadline_seconds=0.6, retry_seconds=0.1, attempt_seconds=0.3)
+        task = asyncio.create_task(Elector(own, namespace, "leader", identity="a", timing=quick).run(work))
+        await eventually(lambda: terms == [1], "it leads")
+        proxy.hold()
+        await asyncio.sleep(1)  # longer than its term
+        proxy.heal()
+        await eventually(lambda: terms == [1, 2], "it leads again")
+        task.cancel()
+        await asyncio.wait({task})
+
+
 async def test_work_that_does_not_stop_is_reported_and_waited_for_and_its_leadership_is_over(
     connection: Connection, namespace: str
 ) -> None:
@@ -318,18 +345,45 @@ async def test_a_leader_that_is_killed_is_replaced_within_five_seconds(
     timeline.check()
 
 
-async def test_a_leader_that_was_frozen_knows_that_its_term_is_over_before_it_acts(
-    federation: Federation, namespace: str, timeline: Timeline
+@contextlib.asynccontextmanager
+async def reading_diary(client: Client, namespace: str) -> AsyncIterator[list[int]]:
+    """Every token that is written while the block lasts, in the order in which it was stored."""
+    body = {"metadata": {"name": candidate.DIARY}, "data": {"token": "0"}}
+    stored = json.loads(await client.create(candidate.CONFIG_MAPS, body, namespace))
+    version = int(stored["metadata"]["resourceVersion"])
+    selector = f"metadata.name={candidate.DIARY}"
+    tokens: list[int] = []
+
+    async def follow() -> None:
+        watch = client.watch(candidate.CONFIG_MAPS, namespace, version=version, field_selector=selector)
+        async with watch as lines:
+            async for line in lines:
+                event = json.loads(line)
+                if event["type"] == "MODIFIED":
+                    tokens.append(int(event["object"]["data"]["token"]))
+
+    task = asyncio.create_task(follow())
+    try:
+        yield tokens
+    finally:
+        task.cancel()
+
+
+async def test_a_leader_that_was_frozen_knows_that_its_term_is_over_before_it_acts_or_writes(
+    federation: Federation, client: Client, namespace: str, timeline: Timeline
 ) -> None:
     kubeconfig = federation.directory.kubeconfig
-    async with process(kubeconfig, namespace, "a") as (a, said_a):
+    async with reading_diary(client, namespace) as tokens, process(kubeconfig, namespace, "a") as (a, said_a):
         await eventually(lambda: acts(said_a, "a"), "a leads", 30)
         async with process(kubeconfig, namespace, "b") as (_, said_b):
             await eventually(lambda: "saw a" in said_b.read_text(), "b stands by", 30)
             a.send_signal(signal.SIGSTOP)
-            await eventually(lambda: acts(said_b, "b"), "b leads", 10)
+            await eventually(lambda: acts(said_b, "b") and 2 in tokens, "b leads, and writes", 10)
             a.send_signal(signal.SIGCONT)
             await eventually(lambda: "saw b" in said_a.read_text(), "a wakes, and accepts it")
+            assert "not written: term 1 is over" in said_a.read_text()
+            assert tokens == sorted(tokens)
+            assert set(tokens) == {1, 2}
             timeline.acts = acts(said_a, "a") + acts(said_b, "b")
     timeline.check()
 

@@ -15,6 +15,7 @@ from federation_quota.kube import config, error, presence
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
+from federation_quota.kube.elector import LeadershipLostError
 from federation_quota.kube.retry import Policy
 from federation_quota.kube.roster import Roster
 from tests.kube.eventually import eventually
@@ -93,6 +94,32 @@ async def test_a_storm_of_429_is_waited_out_as_the_server_asks_even_for_a_write(
         await client.create(CONFIGMAPS, configmap("a"), "n")
     assert seen == 4
     assert all(2 <= nap <= 3 for nap in naps.seconds)
+
+
+async def test_permission_is_asked_before_every_attempt_of_a_write_and_never_for_a_read() -> None:
+    seen: list[str] = []
+    asked = 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.method)
+        if request.method == "GET":
+            return web.json_response({})
+        return web.json_response(status(429, "TooManyRequests"), status=429, headers={"Retry-After": "1"})
+
+    def permit() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise LeadershipLostError("it is over")
+
+    async with serving(handler, retry=Policy(sleep=Naps())) as client:
+        with pytest.raises(LeadershipLostError, match="it is over"):
+            await client.permitted(permit).patch(CONFIGMAPS, "a", {"data": {}}, "n")
+        assert seen == ["PATCH", "PATCH"], "the third was not sent"
+        await client.permitted(permit).get(CONFIGMAPS, "a", "n")
+        assert asked == 3
+        with pytest.raises(error.TooManyRequestsError):
+            await client.delete(CONFIGMAPS, "a", "n")  # the client that it was made from asks nobody
 
 
 async def test_it_gives_up_at_once_where_the_server_asks_for_more_time_than_there_is() -> None:

@@ -1,0 +1,1 @@
+"""The documents, held against the code and done as they say."""
