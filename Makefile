@@ -45,8 +45,8 @@ crds: env ## Write crds/ anew from the models
 	@$(BIN)/python hack/crds.py
 
 .PHONY: bench
-bench: env ## Measure, as ratios against the peers in one run
-	@PYTHONPATH=hack $(BIN)/python -m bench
+bench: env ## Measure, as ratios against the peers in one run; SET=members for one subject alone
+	@PYTHONPATH=hack $(BIN)/python -m bench $(SET)
 
 .PHONY: lock
 lock: env ## Resolve the requirement files anew (needs PyPI)

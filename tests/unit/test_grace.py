@@ -79,9 +79,7 @@ def check(grace: Grace, history: list[tuple[int, Resources]], earlier: int, now:
         return
     for name in ("cpu", "pods"):
         # Each amount holds from when it was noted until the next.
-        spans = [(float("-inf"), history[0][0], cpu(earlier)[name])]
-        for index, (start, excess) in enumerate(history):
-            end = history[index + 1][0] if index + 1 < len(history) else float("inf")
-            spans.append((start, end, excess[name]))
-        least = min(amount for _, end, amount in spans if end > now - seconds)
+        ends = [*(float(at) for at, _ in history), float("inf")]
+        held = [cpu(earlier)[name], *(excess[name] for _, excess in history)]
+        least = min(amount for amount, end in zip(held, ends, strict=True) if end > now - seconds)
         assert grace.lasting(now, seconds)[name] == least

@@ -80,8 +80,7 @@ def test_nothing_more_is_charged_for_a_member_that_is_out_of_reach_but_what_was_
     assert moved.unbound == amounts(1)
     (still,) = compiled(Sighting("m1", NOTHING, amounts(4), SEEN, "no answer"), moved, watch, now=300)
     assert still.unbound == amounts(1)
-    (back,) = compiled(Sighting("m1", NOTHING, NOTHING, LATER), still, watch, now=301) or [None]
-    assert back is None
+    assert compiled(Sighting("m1", NOTHING, NOTHING, LATER), still, watch, now=301) == []
 
 
 def test_a_look_that_shows_nothing_new_changes_nothing_until_it_is_old() -> None:
