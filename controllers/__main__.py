@@ -44,6 +44,8 @@ log = structlog.get_logger()
 # Long enough that a busy webhook, which writes the same statuses, is not disturbed at every admission; short enough
 # that people who look after a change see it.
 COALESCE_SECONDS = 0.2
+# Pods come and go by the hundred where bindings change once; nobody is judged by them at once.
+PODS_SECONDS = 0.5
 WORKERS = 4
 SWEEP_SECONDS = 300.0
 
@@ -185,7 +187,7 @@ class Candidate:
     def _pods_changed(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:
             for name in self._quotas.names(namespace):
-                self._queue.add(ObjectKey(namespace, name))
+                self._queue.add_after(ObjectKey(namespace, name), PODS_SECONDS)
 
     def _member_changed(self, _cluster: str) -> None:
         for key in self._quotas.accounts:

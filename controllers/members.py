@@ -77,10 +77,14 @@ class Member:
             failures += 1
             await asyncio.sleep(_BACKOFF.delay(failures))
 
+    def move(self, cluster: Cluster) -> None:
+        """It is the same cluster, by another way: what was seen of it stays until it is seen again."""
+        self.cluster = cluster
+        self._calm()
+
     def close(self) -> None:
         """It is not looked at any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._calm()
 
     async def _follow(self, federation: Client) -> None:
         """List and watch, until the way there is another."""
@@ -113,23 +117,28 @@ class Member:
     def _contact(self, problem: KubeError | None, heard: float | None = None) -> None:
         """Word from the watch: it works, or it does not."""
         if problem is None:
-            self.is_seen = True
-            self._trouble = self._heard = None
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            if self.problem:
-                self.problem = ""
-                log.info("member.back", cluster=self.cluster.name, pods=len(self.census))
-            self._on_state(self.cluster.name)
+            is_news = bool(self.problem) or not self.is_seen
+            self._calm()
+            self.is_seen, self.problem, self._heard = True, "", None
+            if is_news:
+                log.info("member.seen", cluster=self.cluster.name, pods=len(self.census))
+                self._on_state(self.cluster.name)
             return
         if self._trouble is None:
             # Where there is no way at all, there is nothing to wait for.
             patience = 0.0 if isinstance(problem, NotObservableError) else STALE_SECONDS
-            ago = time.monotonic() - heard if heard is not None else 0.0
-            self._heard = datetime.now(UTC) - timedelta(seconds=ago)
+            if self._heard is None:
+                ago = time.monotonic() - heard if heard is not None else 0.0
+                self._heard = datetime.now(UTC) - timedelta(seconds=ago)
             self._timer = asyncio.get_running_loop().call_later(patience, self._give_up)
         self._trouble = problem
+
+    def _calm(self) -> None:
+        """No trouble, so far."""
+        self._trouble = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _give_up(self) -> None:
         self.problem = str(self._trouble)
@@ -150,7 +159,7 @@ class Members:
         self._federation = federation
         self._placements = placements
         self._on_change = on_change  # told the namespaces whose pods use other amounts than before
-        self._on_state = on_state  # told of a cluster that came, went, was lost or found
+        self._on_state = on_state  # told of a cluster that came, went, was lost or found; "" for all of them
         self._members: dict[str, Member] = {}
         self._tasks: dict[str, asyncio.Task[NoReturn]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -198,6 +207,7 @@ class Members:
             self._remove(name)
         for item in items:
             self.upsert(item)
+        self._on_state("")
 
     def upsert(self, item: Cluster) -> None:
         """A Cluster was stored; its status, which changes all the time, is not looked at."""
@@ -205,9 +215,8 @@ class Members:
         if known is not None and known.cluster == item:
             return
         if known is not None and known.cluster.uid == item.uid:
-            # The same cluster by another way: what was seen of it stays until it is seen again.
             self._stop(item.name)
-            known.cluster = item
+            known.move(item)
             member = known
         else:
             self._remove(item.name)

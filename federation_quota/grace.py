@@ -5,7 +5,7 @@ that the excess was within the grace before it: two pods too many that stay are 
 goes is never counted. Pure: whoever asks says what time it is.
 """
 
-from federation_quota.quantity import ZERO, Quantity
+from federation_quota.quantity import Quantity
 from federation_quota.resources import NOTHING, Resources
 
 
@@ -13,7 +13,7 @@ class Grace:
     """The history of one excess, reduced to what may still matter."""
 
     def __init__(self, lasting: Resources = NOTHING) -> None:
-        # What had lasted when nobody was looking, and until when it is known to have been so much: until now.
+        # What had lasted before this process looked, and counts as having been so until it does.
         self._earlier = lasting
         self._current: dict[str, Quantity] = {}
         # Smaller amounts before the current one, and when each was last so; both ascend.
@@ -21,8 +21,8 @@ class Grace:
 
     @property
     def current(self) -> Resources:
-        """The excess as it was last noted."""
-        return Resources(self._current)
+        """The excess as it was last noted; before that, what had lasted earlier."""
+        return Resources(self._current) + self._earlier
 
     def note(self, excess: Resources, now: float) -> None:
         """The excess is that much from now on."""
@@ -61,5 +61,3 @@ class Grace:
                 self._past[name] = kept
             else:
                 del self._past[name]
-                if self._current[name] == ZERO:
-                    del self._current[name]

@@ -106,25 +106,23 @@ def compile_figures(
 
     `is_old` tells of a time in the status whether it is to be brought up to date although nothing else has changed.
     """
-    found = []
+    found, members = [], set()
     for sighting in sightings:
+        members.add(sighting.name)
         known = before.get(sighting.name)
         figures = _figures(sighting, known)
         grace = watch.graces.setdefault(sighting.name, Grace(known.unbound if known else NOTHING))
         excess = figures.excess
         if figures.is_stale or sighting.observed is None:
             # What leaves its bindings meanwhile may have left the cluster as well: nobody can tell.
-            current = grace.current or (known.unbound if known else NOTHING)
-            excess = Resources((name, min(amount, current[name])) for name, amount in excess.items())
+            excess = Resources((name, min(amount, grace.current[name])) for name, amount in excess.items())
         grace.note(excess, now)
         figures = replace(figures, unbound=grace.lasting(now, grace_seconds))
         grace.forget(now, grace_seconds)
         if figures.is_stale or figures.bound or figures.observed:
             found.append(_settled(figures, known, is_old))
-    for name in watch.graces.keys() - {one.name for one in found}:
-        if not watch.graces[name].current:
-            del watch.graces[name]
-    found.sort(key=lambda one: one.name)
+    for name in watch.graces.keys() - members:
+        del watch.graces[name]
     if len(found) > MOST_CLUSTERS:
         # What is used goes before what is merely not known.
         found.sort(key=lambda one: (not (one.bound or one.observed), one.name))
