@@ -50,8 +50,8 @@ reference: env ## Write docs/reference.md anew from the code
 	@$(BIN)/python hack/reference.py
 
 .PHONY: bench
-bench: env ## Measure, as ratios against the peers in one run
-	@PYTHONPATH=hack $(BIN)/python -m bench
+bench: env ## Measure, as ratios against the peers in one run; SET=members for one subject alone
+	@PYTHONPATH=hack $(BIN)/python -m bench $(SET)
 
 .PHONY: lock
 lock: env ## Resolve the requirement files anew (needs PyPI)

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import structlog
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
 from controllers.installation import Installation
+from controllers.members import Members
 from controllers.reporting import Reporting
 from controllers.trust import Publication
 from controllers.waking import WakingController
@@ -35,12 +37,15 @@ from federation_quota.kube.retry import Policy
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
+from federation_quota.placement import Placements
 
 log = structlog.get_logger()
 
 # Long enough that a busy webhook, which writes the same statuses, is not disturbed at every admission; short enough
 # that people who look after a change see it.
 COALESCE_SECONDS = 0.2
+# Pods come and go by the hundred where bindings change once; nobody is judged by them at once.
+PODS_SECONDS = 0.5
 WORKERS = 4
 SWEEP_SECONDS = 300.0
 
@@ -110,14 +115,19 @@ class Candidate:
             presence_namespace=namespace,
             presence_selector=names.selector(names.REPLICAS),
         )
-        self._accounts = AccountController(self._quotas, self._observation, store)
         identity = uuid.uuid4().hex
         self._recorder = Recorder(federation, component=names.SYSTEM, instance=f"{names.CONTROLLERS}-{identity}")
+        reporting = Reporting(self._recorder)
+        self._placements = Placements()
+        self._members = Members(federation, self._placements, self._pods_changed, self._member_changed)
+        self._accounts = AccountController(
+            self._quotas, self._bindings, self._observation, store, self._members, reporting
+        )
         self._waking = WakingController(
             self._observation,
             self._bindings,
             store,
-            Reporting(self._recorder),
+            reporting,
             is_warning_only=settings.is_warning_only,
         )
         self._reflectors: list[Reflector[Any]] = [
@@ -140,6 +150,7 @@ class Candidate:
             )
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())
+            tasks.create_task(self._members.run())
             await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
@@ -189,7 +200,17 @@ class Candidate:
         self._waking.quota_deleted(namespace, name)
         self._queue.add(ObjectKey(namespace, name))
 
+    def _pods_changed(self, namespaces: Iterable[str]) -> None:
+        for namespace in namespaces:
+            for name in self._quotas.names(namespace):
+                self._queue.add_after(ObjectKey(namespace, name), PODS_SECONDS)
+
+    def _member_changed(self, _cluster: str) -> None:
+        for key in self._quotas.accounts:
+            self._queue.add(key)
+
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
+        self._placements.change(before, after)
         self._waking.binding_changed(before, after)
         binding = after or before
         if binding is None:

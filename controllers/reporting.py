@@ -3,15 +3,17 @@
 A courtesy: nothing depends on one, and how often the same is said is `kube.correlation`'s to decide.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from federation_quota import karmadaquota, waiting
+from federation_quota import karmadaquota, member_usage, waiting
 from federation_quota.binding import Binding
 from federation_quota.kube.correlation import Reference
 from federation_quota.kube.events import Recorder
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
 from federation_quota.ledger.account import Account
 from federation_quota.room import Obstacle
+from federation_quota.undercount import Undercount
 
 
 class Reporting:
@@ -34,12 +36,17 @@ class Reporting:
             self._recorder.record(about, "OverLimit", message, is_warning=True)
         elif old.get("exceeded") and not over:
             self._recorder.record(about, "WithinLimit", f"no more is used than it allows ({new.get('summary')})")
+        self._members_changed(about, old, new)
         if old.get("waiting") != new.get("waiting"):
             known = {one.binding for one in waiting.read(old)}
             for one in waiting.read(new):
                 if one.binding not in known:
                     message = f"{one.kind} {one.name} was refused: {one.message}"
                     self._recorder.record(about, waiting.QUOTA_EXCEEDED, message, is_warning=True)
+
+    def undercounted(self, undercount: Undercount) -> None:
+        """Its pods use more than it says."""
+        self._about(undercount.binding, "Undercounted", str(undercount), is_warning=True)
 
     def held(self, binding: Binding, obstacles: Iterable[Obstacle]) -> None:
         """It is kept back, and by what."""
@@ -56,9 +63,27 @@ class Reporting:
         for one in about:
             self._recorder.record(one, "Woken", f"tried again: {reason or 'nothing stands in the way any more'}")
 
+    def _members_changed(self, about: Reference, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        before = member_usage.read(old)
+        for name, now in member_usage.read(new).items():
+            was_stale = name in before and before[name].is_stale
+            if now.is_stale and not was_stale and (now.bound or now.observed):
+                since = f"what was seen until {now.last_seen} stands" if now.last_seen else "its pods were never seen"
+                message = f"member cluster {name} is not observed ({now.message}): {since}"
+                self._recorder.record(about, "MemberStale", message, is_warning=True)
+            elif was_stale and not now.is_stale and (now.bound or now.observed):
+                self._recorder.record(about, "MemberBack", f"member cluster {name} is observed again")
+        finding, known = (_condition(one, member_usage.UNBOUND_USAGE) for one in (new, old))
+        if finding.get("status") == "True" and known.get("status") != "True":
+            self._recorder.record(about, member_usage.UNBOUND_USAGE, finding["message"], is_warning=True)
+
     def _about(self, binding: Binding, reason: str, message: str, *, is_warning: bool = False) -> None:
         for about in (binding_reference(binding), template_reference(binding)):
             self._recorder.record(about, reason, message, is_warning=is_warning)
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    return next((one for one in status.get("conditions") or () if one["type"] == kind), {})
 
 
 def binding_reference(binding: Binding) -> Reference:

@@ -28,6 +28,8 @@ class ClusterShare(NamedTuple):
 
     name: str
     replicas: int
+    components: tuple[tuple[str, int], ...] | None = None
+    """How many of each component, where the binding says so for this cluster."""
 
 
 class Component(NamedTuple):

@@ -127,6 +127,17 @@ def replicas_cost(request: Resources, replicas: int, tariff: Tariff = STANDARD) 
     return _per_replica(request, tariff) * replicas
 
 
+def with_gpu_memory(amounts: Resources, tariff: Tariff = STANDARD) -> Resources:
+    """The same, and the memory of the GPUs among them."""
+    memory = ZERO
+    for name, amount in amounts.items():
+        if name == _GPU:
+            memory += amount * tariff.gigabytes_per_gpu
+        elif profile := _MIG.fullmatch(name) or (tariff.counts_gpu_slices and _GPU_SLICE.fullmatch(name)):
+            memory += amount * int(profile[1])
+    return amounts + Resources({GPU_MEMORY: memory})
+
+
 def is_finished(terms: Terms) -> bool:
     """Whether it is a Job of which nothing runs any more, nor will.
 
@@ -280,13 +291,7 @@ def _canonical_request(items: Request) -> Resources:
 
 def _per_replica(request: Resources, tariff: Tariff) -> Resources:
     """One replica's request, its pod, and the GPU memory that goes with its GPUs."""
-    memory = ZERO
-    for name, amount in request.items():
-        if name == _GPU:
-            memory += amount * tariff.gigabytes_per_gpu
-        elif profile := _MIG.fullmatch(name) or (tariff.counts_gpu_slices and _GPU_SLICE.fullmatch(name)):
-            memory += amount * int(profile[1])
-    return request + Resources({PODS: _ONE, GPU_MEMORY: memory})
+    return with_gpu_memory(request, tariff) + Resources({PODS: _ONE})
 
 
 def _bill(request: Resources, count: int, objects: str, tariff: Tariff) -> Resources:

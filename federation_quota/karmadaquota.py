@@ -5,22 +5,28 @@ may stand in a quota is `validation`'s business: here, a limit that cannot be re
 used, and says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from federation_quota import condition, member_usage
 from federation_quota.api.karmadaquota import LONGEST_SUMMARY
+from federation_quota.condition import Finding
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.quantity import ZERO, Quantity, QuantityError, parse
 from federation_quota.resource_name import canonical
-from federation_quota.resources import Resources
+from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import ScopeError, Selector
 
 DENY: Final = "Deny"
 HOLD: Final = "Hold"
 WARN: Final = "Warn"
+
+REPORT: Final = "Report"
+CHARGE: Final = "Charge"
+GRACE_SECONDS: Final = 300
 
 
 class QuotaError(ValueError):
@@ -34,17 +40,24 @@ class Quota:
     on_exceeded: str
     generation: int
     status: Mapping[str, Any]  # as it was stored, with the ledger's fields in it
+    charges_unbound: bool = False  # whether what members use beyond what is bound counts as used
+    grace_seconds: int = GRACE_SECONDS
 
 
 def read(stored: Mapping[str, Any]) -> Account:
     """The account of a stored KarmadaQuota; its `beside` is a `Quota`."""
     metadata, spec = stored["metadata"], stored.get("spec") or {}
     status = stored.get("status") or {}
+    about_members = spec.get("memberUsage") or {}
+    unbound_texts = status.get("unbound") or {}
     try:
         limits = {name: parse(amount) for name, amount in (spec.get("hard") or {}).items()}
         selector = Selector.from_spec(spec)
         reservations = tuple(read_reservation(one) for one in status.get("reservations") or ())
         observed = int(status.get("observedBindingVersion") or 0)
+        charges_unbound = about_members.get("policy") == CHARGE
+        # Only of what is limited now: the status may be older than the limits.
+        unbound = {canonical(name): parse(text) for name, text in unbound_texts.items() if name in limits}
     except (QuantityError, ScopeError, KeyError, ValueError) as error:
         raise QuotaError(f"quota {metadata['namespace']}/{metadata['name']} cannot be used: {error}") from error
     return Account(
@@ -55,10 +68,17 @@ def read(stored: Mapping[str, Any]) -> Account:
         uid=metadata["uid"],
         version=metadata["resourceVersion"],
         reservations=reservations,
+        unbound=Resources(unbound) if charges_unbound else NOTHING,
         observed=observed,
         active_shape=status.get("shape") or "",
         joined=frozenset((one["replica"], one["shape"]) for one in status.get("joined") or ()),
-        beside=Quota(spec.get("onExceeded") or DENY, metadata.get("generation", 0), status),
+        beside=Quota(
+            on_exceeded=spec.get("onExceeded") or DENY,
+            generation=metadata.get("generation", 0),
+            status=status,
+            charges_unbound=charges_unbound,
+            grace_seconds=about_members.get("graceSeconds", GRACE_SECONDS),
+        ),
     )
 
 
@@ -91,6 +111,31 @@ def status(account: Account, used: Resources) -> dict[str, Any]:
 def stored_as(account: Account, whole: Mapping[str, Any]) -> Account:
     """The account with that status: for whoever adds something of its own to what `status` gave."""
     return replace(account, beside=replace(quota(account), status=whole))
+
+
+def with_members(
+    account: Account, figures: Sequence[member_usage.Figures], findings: Sequence[Finding], now: str
+) -> Account:
+    """The account with what is known of the member clusters, and charged with it where the quota says so."""
+    kept = quota(account)
+    unbound = member_usage.total_unbound(figures)
+    whole = {
+        **kept.status,
+        "clusters": member_usage.write(account, figures),
+        "unbound": member_usage.shown(account, unbound, leave_out_zeros=True),
+        "conditions": condition.merge(
+            kept.status.get("conditions") or (),
+            findings,
+            of=(member_usage.MEMBERS_READY, member_usage.UNBOUND_USAGE),
+            now=now,
+            generation=kept.generation,
+        ),
+    }
+    for name in ("clusters", "unbound", "conditions"):
+        if not whole[name]:
+            del whole[name]
+    charged = unbound if kept.charges_unbound else NOTHING
+    return replace(stored_as(account, whole), unbound=charged)
 
 
 def _books(account: Account) -> dict[str, Any]:

@@ -125,13 +125,17 @@ class ClusterUsage(Model):
     name: Name
     """The name of the Cluster."""
     bound: Amounts = Field(default_factory=dict)
-    """What bindings give to it."""
+    """What bindings give to it, or had given to it where they are being evicted."""
     observed: Amounts = Field(default_factory=dict)
-    """What its pods were last seen to request."""
+    """What its pods were last seen to request; absent where they were never seen, which is not the same as nothing."""
+    unbound: Amounts = Field(default_factory=dict)
+    """How much more was observed than was bound, all the time of spec.memberUsage.graceSeconds."""
     last_seen: Time | None = None
-    """When that was."""
+    """When the pods were last seen: brought up to date every few minutes, and when anything changes."""
     stale: bool | None = None
-    """Whether the cluster is out of reach, and `observed` what was seen before."""
+    """Whether the cluster is out of reach or not observed at all, and `observed`, if there, what was seen before."""
+    message: Annotated[str, Field(max_length=LONGEST_MESSAGE)] | None = None
+    """Why it is not observed."""
 
 
 class Reservation(Model):
@@ -191,13 +195,17 @@ class KarmadaQuotaStatus(Model):
     hard: Amounts = Field(default_factory=dict)
     """The limits that are enforced."""
     used: Amounts = Field(default_factory=dict)
-    """What is used of each limit, in all member clusters together: bindings, and increases under way."""
+    """What is used of each limit, in all member clusters together: bindings, increases under way, and what is unbound
+    where spec.memberUsage.policy is Charge."""
     summary: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
     """Used and limit of each resource, as kubectl get shows them: "cpu: 3/10, memory: 4Gi/20Gi"."""
     exceeded: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
     """The resources whose use is above their limit, as kubectl get shows them: "cpu, memory"; empty if none is."""
     clusters: list[ClusterUsage] = atomic_list(MOST_CLUSTERS)
-    """How the use spreads over the member clusters."""
+    """How the use spreads over the member clusters. A cluster that is observed and has nothing is not listed."""
+    unbound: Amounts = Field(default_factory=dict)
+    """What member clusters use beyond what bindings account for, for longer than spec.memberUsage.graceSeconds: pods
+    made there directly, or by DaemonSets, and what workloads ask for without saying so to Karmada."""
     reservations: list[Reservation] = atomic_list(MOST_RESERVATIONS)
     """Admitted increases that are not yet seen in the store; they count as used."""
     observed_binding_version: ResourceVersion | None = None

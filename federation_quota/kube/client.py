@@ -361,6 +361,7 @@ class Client:
             ssl=tls,
             server_hostname=self.connection.server_name,
             proxy=self.connection.proxy,
+            proxy_headers=self.connection.proxy_headers or None,
             timeout=timeout,
             allow_redirects=False,  # an API server sends none; followed, one would carry the token elsewhere
         )

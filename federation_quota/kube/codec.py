@@ -14,14 +14,19 @@ Never here: what the fields mean. Amounts come from `charge`, stamps from `stamp
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from federation_quota import charge, stamp
+from federation_quota import charge, pod_usage, stamp
 from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
 from federation_quota.charge import STANDARD, ComponentTerms, Target, Tariff, Terms
 from federation_quota.kube import wire
+from federation_quota.pod import Footprint, Pod, Workload
+from federation_quota.pod_usage import Container, PodTerms, Requirements
+from federation_quota.quantity import QuantityError
+from federation_quota.resource_name import COUNT, canonical
+from federation_quota.resources import NOTHING, Resources
 
 Encoded = bytes | msgspec.Raw
 """One JSON value: what came over the wire, or the part of it that an envelope held."""
@@ -147,6 +152,44 @@ def decode_work(body: Encoded) -> Work:
     )
 
 
+def decode_pod(body: Encoded, tariff: Tariff = STANDARD) -> Pod:
+    """A pod of a member cluster, and what it comes to."""
+    found = _decode(_POD, body, "Pod")
+    metadata = found.metadata
+    key = ObjectKey(intern(metadata.namespace), metadata.name)
+    spec, status = found.spec or _NO_POD_SPEC, found.status or _NO_POD_STATUS
+    if status.phase in pod_usage.ENDED:
+        return Pod(key, None)
+    kind, name = _workload(metadata)
+    try:
+        footprint = _footprint(_said(spec, status), spec.priority_class_name, kind, name, tariff)
+    except (QuantityError, *_ERRORS) as error:
+        raise CodecError(f"Pod {key}: {error}") from error
+    deleted = metadata.deletion_timestamp
+    if deleted is None:
+        return Pod(key, footprint)
+    return Pod(key, footprint, pod_usage.gone_at(deleted.timestamp(), metadata.deletion_grace_period_seconds))
+
+
+def pod_terms(body: Encoded) -> PodTerms:
+    """What a pod says that its usage depends on."""
+    found = _decode(_POD, body, "Pod")
+    return _pod_terms(_said(found.spec or _NO_POD_SPEC, found.status or _NO_POD_STATUS))
+
+
+def decode_cluster(body: Encoded) -> wire.ClusterShape:
+    """A Cluster of the federation, as it is spelled there."""
+    return _decode(_CLUSTER, body, "Cluster")
+
+
+def decode_secret(body: Encoded) -> dict[str, str]:
+    """A Secret's data, in base64 as it comes. What cannot be read is not repeated in the error."""
+    try:
+        return _SECRET.decode(body).data or {}
+    except _ERRORS:
+        raise CodecError("a Secret that cannot be read") from None
+
+
 class _Review(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
@@ -160,6 +203,18 @@ _JOB_STATUS: Final = msgspec.json.Decoder(wire.JobStatus)
 _REVIEW: Final = msgspec.json.Decoder(_Review)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any], float_hook=str)
 _WORK: Final = msgspec.json.Decoder(wire.WorkShape, float_hook=str)
+_CLUSTER: Final = msgspec.json.Decoder(wire.ClusterShape)
+_SECRET: Final = msgspec.json.Decoder(wire.SecretShape)
+_POD: Final = msgspec.json.Decoder(wire.PodShape)
+_RESOURCED: Final = msgspec.json.Decoder(wire.Resourced | None)
+_AMOUNTS: Final = msgspec.json.Decoder(dict[str, str | int] | None)
+
+NO_CLUSTER_SPEC: Final = wire.ClusterSpec()
+_NO_POD_SPEC: Final = wire.PodSpec()
+_NO_POD_STATUS: Final = wire.PodStatus()
+_NULL: Final = bytes(wire.NOTHING)
+# How many sorts of pods are remembered to be shared.
+_MOST_FOOTPRINTS: Final = 16384
 
 # What decoding raises: RecursionError for brackets nested deeper than Python's stack.
 _ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -199,7 +254,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         request=amounts.request,
         replicas=terms.replicas,
         components=amounts.components,
-        clusters=tuple([_share(target.cluster, target.replicas) for target in terms.targets]),
+        clusters=tuple([_share(*target) for target in terms.targets]),
         evicted=terms.evicted,
         is_held=is_held,
         is_suspended=is_suspended,
@@ -250,8 +305,8 @@ def _target(target: wire.TargetCluster) -> Target:
 
 
 @lru_cache(maxsize=8192)
-def _share(name: str, replicas: int) -> ClusterShare:
-    return ClusterShare(intern(name), replicas)
+def _share(name: str, replicas: int, components: tuple[tuple[str, int], ...] | None = None) -> ClusterShare:
+    return ClusterShare(intern(name), replicas, components)
 
 
 def _template(reference: wire.Reference) -> TemplateRef:
@@ -297,3 +352,97 @@ def _number(text: str | None) -> int | None:
     if not text:
         return 0
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_VERSION else None
+
+
+class _SaidContainer(NamedTuple):
+    """What a pod says about one container, undecoded."""
+
+    wanted: bytes
+    actual: bytes
+    allocated: bytes
+    is_sidecar: bool
+
+
+class _Said(NamedTuple):
+    """What a pod says about amounts, undecoded. Where this is equal, so is what it comes to."""
+
+    containers: tuple[_SaidContainer, ...]
+    init_containers: tuple[_SaidContainer, ...]
+    whole: bytes
+    overhead: bytes
+    is_resize_infeasible: bool
+
+
+def _said(spec: wire.PodSpec, status: wire.PodStatus) -> _Said:
+    return _Said(
+        _said_containers(spec.containers, status.container_statuses),
+        _said_containers(spec.init_containers, status.init_container_statuses),
+        bytes(spec.resources),
+        bytes(spec.overhead),
+        any(one.type == "PodResizePending" and one.reason == "Infeasible" for one in status.conditions or ()),
+    )
+
+
+def _said_containers(
+    containers: list[wire.PodContainer] | None, statuses: list[wire.ContainerStatus] | None
+) -> tuple[_SaidContainer, ...]:
+    if not containers:
+        return ()
+    known = {one.name: one for one in statuses} if statuses else {}
+    said = []
+    for one in containers:
+        status = known.get(one.name)
+        actual = bytes(status.resources) if status else _NULL
+        allocated = bytes(status.allocated_resources) if status else _NULL
+        said.append(_SaidContainer(bytes(one.resources), actual, allocated, one.restart_policy == "Always"))
+    return tuple(said)
+
+
+def _workload(metadata: wire.PodMetadata) -> tuple[str, str]:
+    """Kind and name of what the pod was made by: of a Deployment, whose ReplicaSet is called after it."""
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            tail = f"-{metadata.labels.template_hash}" if metadata.labels and metadata.labels.template_hash else ""
+            if tail and owner.kind == "ReplicaSet" and owner.name.endswith(tail):
+                return "Deployment", owner.name.removesuffix(tail)
+            return owner.kind, owner.name
+    return "", ""
+
+
+@lru_cache(maxsize=_MOST_FOOTPRINTS)
+def _footprint(said: _Said, priority_class: str, kind: str, name: str, tariff: Tariff) -> Footprint:
+    return Footprint(_pod_usage(said, tariff), intern(priority_class), Workload(intern(kind), name) if name else None)
+
+
+@lru_cache(maxsize=_MOST_FOOTPRINTS)
+def _pod_usage(said: _Said, tariff: Tariff) -> Resources:
+    used = pod_usage.usage(_pod_terms(said))
+    return charge.with_gpu_memory(Resources((name, used[name]) for name in used if not name.startswith(COUNT)), tariff)
+
+
+def _pod_terms(said: _Said) -> PodTerms:
+    return PodTerms(
+        containers=tuple([_container(one) for one in said.containers]),
+        init_containers=tuple([_container(one) for one in said.init_containers]),
+        whole=_requirements(said.whole) or pod_usage.NONE,
+        overhead=_amounts(_AMOUNTS.decode(said.overhead)),
+        is_resize_infeasible=said.is_resize_infeasible,
+    )
+
+
+def _container(said: _SaidContainer) -> Container:
+    return Container(
+        wanted=_requirements(said.wanted) or pod_usage.NONE,
+        actual=_requirements(said.actual),
+        allocated=_amounts(_AMOUNTS.decode(said.allocated)),
+        is_sidecar=said.is_sidecar,
+    )
+
+
+def _requirements(body: bytes) -> Requirements | None:
+    found = _RESOURCED.decode(body)
+    return None if found is None else Requirements(_amounts(found.requests), _amounts(found.limits))
+
+
+def _amounts(texts: dict[str, str | int] | None) -> Resources:
+    return Resources.parse({canonical(name): text for name, text in texts.items()}) if texts else NOTHING

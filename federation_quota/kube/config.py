@@ -59,6 +59,7 @@ class Connection:
     proxy: str | None = field(repr=False, default=None)  # may hold a password
     server_name: str | None = None  # expected in the server's certificate, where the address is not
     namespace: str | None = None  # of the context or of the pod
+    proxy_headers: Mapping[str, str] = field(repr=False, default_factory=dict)  # for the proxy, not for the server
 
 
 @dataclass(frozen=True, slots=True)

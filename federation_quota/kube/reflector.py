@@ -109,6 +109,7 @@ class Reflector(Generic[T]):
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         on_undecodable: Callable[[Undecodable], None] | None = None,
         on_rewind: Callable[[int, int], None] | None = None,  # the version seen, the lower one that is now
+        on_contact: Callable[[error.KubeError | None], None] = lambda _problem: None,  # each failure; None: it follows
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Jitter = random.random,
@@ -126,6 +127,7 @@ class Reflector(Generic[T]):
         self._backoff = backoff
         self._on_undecodable = on_undecodable
         self._on_rewind = on_rewind
+        self._on_contact = on_contact
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter
@@ -198,6 +200,8 @@ class Reflector(Generic[T]):
                 # The server ended a stream that worked, as it does every few minutes; or nothing happens there, and
                 # without news of any kind there is no bookmark either. The look that comes next tells that from death.
                 continue
+            if not isinstance(problem, error.GoneError):  # a server that says so is there
+                self._on_contact(problem or _BrokenStreamError("the stream ended at once"))
             delay = self._backoff.delay(self._failures, self._jitter)
             level = "info" if problem is None or self._failures == 1 else "warning"
             getattr(self._log, level)(
@@ -273,6 +277,7 @@ class Reflector(Generic[T]):
             idle_seconds=self._idle_seconds,
         ) as lines:
             self.last_heard = self._clock()
+            self._on_contact(None)
             async for line in lines:
                 self.last_heard = self._clock()
                 self._take(line)

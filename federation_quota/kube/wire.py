@@ -1,4 +1,4 @@
-"""The shapes of what is read: the few fields of ResourceBindings, their lists and Works that are used, as they are
+"""The shapes of what is read: the few fields of ResourceBindings, Works, Clusters and pods that are used, as they are
 spelled on the wire.
 
 Only `kube.codec` knows these; everything else sees values of the domain. Go leaves out what is empty and clients may
@@ -6,7 +6,8 @@ write `null` for it, so that whatever is optional may be either. Labels and anno
 binding's others, a whole placement among them, are passed over without being built.
 """
 
-from typing import Any
+import datetime
+from typing import Any, Final
 
 import msgspec
 
@@ -220,3 +221,114 @@ class WorkShape(Shape):
 
     metadata: WorkMetadata
     spec: WorkSpec
+
+
+class OwnerReference(Shape):
+    """An entry of `metadata.ownerReferences`."""
+
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class PodLabels(msgspec.Struct, gc=False):
+    """What a Deployment's ReplicaSet writes on its pods: the end of its own name."""
+
+    template_hash: str = msgspec.field(name="pod-template-hash", default="")
+
+
+class PodMetadata(Shape):
+    """A pod's metadata."""
+
+    name: str
+    namespace: str = ""
+    deletion_timestamp: datetime.datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: PodLabels | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class Resourced(Shape):
+    """`resources`, a container's or a pod's."""
+
+    requests: dict[str, str | int] | None = None
+    limits: dict[str, str | int] | None = None
+
+
+# What pods say about amounts is left as it came: as bytes it tells at once whether another pod said the same.
+NOTHING: Final = msgspec.Raw(b"null")
+
+
+class PodContainer(Shape):
+    """An entry of `spec.containers` or `spec.initContainers`."""
+
+    name: str = ""
+    resources: msgspec.Raw = NOTHING
+    restart_policy: str | None = None
+
+
+class PodSpec(Shape):
+    """A pod's spec."""
+
+    containers: list[PodContainer] | None = None
+    init_containers: list[PodContainer] | None = None
+    resources: msgspec.Raw = NOTHING
+    overhead: msgspec.Raw = NOTHING
+    priority_class_name: str = ""
+
+
+class ContainerStatus(Shape):
+    """An entry of `status.containerStatuses` or `status.initContainerStatuses`."""
+
+    name: str = ""
+    resources: msgspec.Raw = NOTHING
+    allocated_resources: msgspec.Raw = NOTHING
+
+
+class PodStatus(Shape):
+    """A pod's status."""
+
+    phase: str = ""
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class PodShape(Shape):
+    """A Pod."""
+
+    metadata: PodMetadata
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+class SecretReference(Shape):
+    """`spec.secretRef`."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class ClusterSpec(Shape):
+    """A Cluster's spec."""
+
+    sync_mode: str = ""
+    api_endpoint: str = ""
+    secret_ref: SecretReference | None = None
+    insecure_skip_tls_verification: bool | None = msgspec.field(name="insecureSkipTLSVerification", default=None)
+    proxy_url: str | None = msgspec.field(name="proxyURL", default=None)
+    proxy_header: dict[str, str] | None = None
+
+
+class ClusterShape(Shape):
+    """A Cluster of the federation."""
+
+    metadata: Identity
+    spec: ClusterSpec | None = None
+
+
+class SecretShape(Shape):
+    """A Secret's data, in base64 as it comes."""
+
+    metadata: Identity
+    data: dict[str, str] | None = None

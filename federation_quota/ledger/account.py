@@ -12,6 +12,7 @@ from federation_quota.ledger.lens import Lens
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.quantity import Quantity
 from federation_quota.resource_name import canonical
+from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import Selector
 
 # Beyond this the object grows too large to write often; an account that is full answers «later», never «no».
@@ -29,6 +30,7 @@ class Account:
     uid: str = ""
     version: str = ""  # the object's resourceVersion: every change is written under it
     reservations: tuple[Reservation, ...] = ()
+    unbound: Resources = NOTHING  # used by nobody's binding, and to be paid for all the same
     observed: int = 0  # a view that has not reached this binding version knows too little to judge here
     active_shape: str = ""  # the lens that every live replica has joined
     joined: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # (replica, shape)

@@ -15,12 +15,22 @@ class Denial:
 
     @property
     def message(self) -> str:
-        """`exceeded quota: NAME, requested: cpu=3, used: cpu=8, limited: cpu=10`: exceeded names only, sorted."""
+        """`exceeded quota: NAME, requested: cpu=3, used: cpu=8, limited: cpu=10`: exceeded names only, sorted.
+
+        Where bindings do not account for all that is used, how much that is, and where to look.
+        """
         exceeded = sorted(self.exceeded, key=lambda one: one.name)
         requested = ",".join(f"{one.name}={one.requested}" for one in exceeded)
         used = ",".join(f"{one.name}={one.used}" for one in exceeded)
         limited = ",".join(f"{one.name}={one.limit}" for one in exceeded)
-        return f"exceeded quota: {self.quota}, requested: {requested}, used: {used}, limited: {limited}"
+        text = f"exceeded quota: {self.quota}, requested: {requested}, used: {used}, limited: {limited}"
+        unbound = ",".join(f"{one.name}={one.unbound}" for one in exceeded if not one.unbound.is_zero)
+        if not unbound:
+            return text
+        return (
+            f"{text} (used includes {unbound} that pods in member clusters use and no binding accounts for: "
+            "see status.clusters of the quota)"
+        )
 
     @property
     def causes(self) -> list[dict[str, str]]:
@@ -29,7 +39,8 @@ class Denial:
             {
                 "reason": "QuotaExceeded",
                 "field": f"karmadaquotas/{self.quota}/spec.hard[{one.name}]",
-                "message": f"requested={one.requested},used={one.used},limit={one.limit}",
+                "message": f"requested={one.requested},used={one.used},limit={one.limit}"
+                + ("" if one.unbound.is_zero else f",unbound={one.unbound}"),
             }
             for one in sorted(self.exceeded, key=lambda one: one.name)
         ]

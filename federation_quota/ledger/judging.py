@@ -12,7 +12,7 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.view import View
-from federation_quota.quantity import Quantity
+from federation_quota.quantity import ZERO, Quantity
 from federation_quota.resource_name import canonical
 from federation_quota.resources import NOTHING, Resources
 
@@ -50,6 +50,7 @@ class Exceeded:
     requested: Quantity
     used: Quantity
     limit: Quantity
+    unbound: Quantity = ZERO  # of what is used: what no binding accounts for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,15 @@ class Books:
     """The sums of one account beside one view, kept while a batch of asks is judged.
 
     accounted(b) is the elementwise maximum of the binding's stored charge and of every reservation for its name; what
-    is used is the sum of that over all bindings. The view must not change meanwhile.
+    is used is the sum of that over all bindings, and what the account has to pay for without any. The view must not
+    change meanwhile.
     """
 
     def __init__(self, account: Account, view: View) -> None:
         self.account = account
         self._view = view
-        self._spent = view.spent(account.namespace, account.lens)
+        # Durable, both: one in the view, the other in the account as it was read.
+        self._spent = view.spent(account.namespace, account.lens) + account.unbound
         self._accounted: dict[str, Resources] = {}  # of bindings with reservations; of all others it is what is stored
         self.used = self._spent
         for reservation in account.reservations:
@@ -162,5 +165,6 @@ def _exceeding(
         if after[resource] > limit:
             # In the limit's own format, so that the two can be compared by eye.
             shown = Quantity(used[resource].nano, limit.format)
-            found.append(Exceeded(name, requested[resource], shown, limit))
+            unbound = Quantity(account.unbound[resource].nano, limit.format)
+            found.append(Exceeded(name, requested[resource], shown, limit, unbound))
     return tuple(found)

@@ -6,7 +6,7 @@ import sys
 
 from bench.measure import QUICK, THOROUGH, table
 
-SUBJECTS = ("quantity", "decode")
+SUBJECTS = ("quantity", "decode", "members")
 
 
 def main(arguments: list[str] | None = None) -> int:

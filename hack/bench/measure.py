@@ -31,10 +31,11 @@ class Comparison:
 
     what: str
     yardstick: str
-    ours_nanoseconds: float
-    yardstick_nanoseconds: float
+    ours: float
+    theirs: float
     ratio: float
     bar: float | None
+    unit: str = "ns"
 
     @property
     def is_missed(self) -> bool:
@@ -68,8 +69,8 @@ def compare(
     return Comparison(
         what=what,
         yardstick=yardstick_name,
-        ours_nanoseconds=statistics.median(ours_times),
-        yardstick_nanoseconds=statistics.median(yardstick_times),
+        ours=statistics.median(ours_times),
+        theirs=statistics.median(yardstick_times),
         ratio=statistics.median(ratios),
         bar=bar,
     )
@@ -96,7 +97,7 @@ def table(comparisons: Sequence[Comparison]) -> str:
     for row in comparisons:
         bar = "-" if row.bar is None else f"<= {row.bar:.2f}"
         verdict = "" if row.bar is None else "MISSED" if row.is_missed else "ok"
-        ours, theirs = f"{row.ours_nanoseconds:.0f} ns", f"{row.yardstick_nanoseconds:.0f} ns"
+        ours, theirs = f"{row.ours:.0f} {row.unit}", f"{row.theirs:.0f} {row.unit}"
         rows.append((row.what, ours, row.yardstick, theirs, f"{row.ratio:.2f}", bar, verdict))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(

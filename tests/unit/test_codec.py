@@ -133,7 +133,7 @@ class TestBinding:
         binding = codec.decode_binding(encode(changed("spec/clusters", clusters, document)))
         assert binding.components == (Component("jm", 1, Resources.parse({"cpu": 1})), Component("tm", 2, NOTHING))
         assert (binding.assigned["cpu"].whole(), binding.assigned["pods"].whole()) == (2, 4)
-        assert binding.clusters == (ClusterShare("m1", 0), ClusterShare("m2", 0))
+        assert binding.clusters == (ClusterShare("m1", 0, (("jm", 1),)), ClusterShare("m2", 0))
 
     @pytest.mark.parametrize(
         ("placement", "assigned"),

@@ -501,3 +501,33 @@ def test_what_is_used_is_shown_in_the_limits_own_format() -> None:
 def test_amounts_in_a_refusal_are_the_increase_and_what_was_used(old: int, more: int) -> None:
     verdict = judge(quota(limits=0), watching(web=old, x=2), update("web", old, old + more + 1))
     assert verdict == Refused((Exceeded("cpu", parse(more + 1), parse(old + 2), parse(0)),))
+
+
+# What no binding accounts for
+
+
+def charged(limit: int, unbound: int) -> Account:
+    return replace(quota(limits=limit), unbound=Resources.parse({"cpu": unbound}))
+
+
+def test_what_is_unbound_takes_its_place_and_is_named_in_a_refusal() -> None:
+    account, view = charged(10, 4), watching(x=3)
+    assert Books(account, view).used == Resources.parse({"cpu": 7})
+    assert isinstance(judge(account, view, create("y", 3)), Admitted)
+    refused = judge(account, view, create("y", 4))
+    assert isinstance(refused, Refused), "it is as certain as what is stored"
+    assert "used: cpu=7, limited: cpu=10 (used includes cpu=4 " in exceeded(refused)
+    assert Denial("quota", refused.exceeded).causes[0]["message"] == "requested=4,used=7,limit=10,unbound=4"
+
+
+@given(st.integers(0, 20), AMOUNTS, AMOUNTS)
+def test_a_decrease_is_admitted_whatever_is_unbound(unbound: int, old: int, less: int) -> None:
+    account, view = charged(5, unbound), watching(x=old)
+    assert isinstance(judge(account, view, update("x", old, max(0, old - less))), Unaffected)
+
+
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(1, 8))
+def test_unbound_counts_exactly_like_a_binding_of_that_size(unbound: int, stored: int, asked: int) -> None:
+    ask = create("new", asked)
+    other = judge(quota(limits=10), watching(x=stored, other=unbound), ask)
+    assert type(judge(charged(10, unbound), watching(x=stored), ask)) is type(other)
