@@ -4,6 +4,8 @@ Triggered by every change of a quota or of a binding in its namespace, coalesced
 statuses while they admit; here is for what nobody asks about: deletions, scale-downs, and requests that never came.
 """
 
+import asyncio
+
 import structlog
 
 from federation_quota import karmadaquota
@@ -12,6 +14,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.binding import ObjectKey
 from federation_quota.kube.mirrors import QuotaMirror
 from federation_quota.kube.quotas import QuotaStore
+from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.settling import EXPIRY_SECONDS, Expiry
 
@@ -26,6 +29,14 @@ class AccountController:
         self._observation = observation
         self._store = store
         self._expiry = Expiry()
+
+    def age_seconds(self, account: Account, identifier: str) -> float | None:
+        """How long that reservation has been seen here."""
+        return self._expiry.age_seconds(account, identifier, asyncio.get_running_loop().time())
+
+    def oldest_seconds(self) -> float:
+        """How long the oldest reservation has been seen here."""
+        return self._expiry.oldest_seconds(asyncio.get_running_loop().time())
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Bring the status in line; when to look again, if by time alone."""

@@ -16,11 +16,22 @@ class Denial:
     @property
     def message(self) -> str:
         """`exceeded quota: NAME, requested: cpu=3, used: cpu=8, limited: cpu=10`: exceeded names only, sorted."""
-        exceeded = sorted(self.exceeded, key=lambda one: one.name)
-        requested = ",".join(f"{one.name}={one.requested}" for one in exceeded)
-        used = ",".join(f"{one.name}={one.used}" for one in exceeded)
-        limited = ",".join(f"{one.name}={one.limit}" for one in exceeded)
-        return f"exceeded quota: {self.quota}, requested: {requested}, used: {used}, limited: {limited}"
+        return f"exceeded quota: {self.quota}, requested: {self.requested}, used: {self.used}, limited: {self.limited}"
+
+    @property
+    def requested(self) -> str:
+        """What was asked for beyond what was there: `cpu=3`."""
+        return ",".join(f"{one.name}={one.requested}" for one in self._sorted)
+
+    @property
+    def used(self) -> str:
+        """What was used: `cpu=8`."""
+        return ",".join(f"{one.name}={one.used}" for one in self._sorted)
+
+    @property
+    def limited(self) -> str:
+        """What is allowed: `cpu=10`."""
+        return ",".join(f"{one.name}={one.limit}" for one in self._sorted)
 
     @property
     def causes(self) -> list[dict[str, str]]:
@@ -31,5 +42,9 @@ class Denial:
                 "field": f"karmadaquotas/{self.quota}/spec.hard[{one.name}]",
                 "message": f"requested={one.requested},used={one.used},limit={one.limit}",
             }
-            for one in sorted(self.exceeded, key=lambda one: one.name)
+            for one in self._sorted
         ]
+
+    @property
+    def _sorted(self) -> list[Exceeded]:
+        return sorted(self.exceeded, key=lambda one: one.name)
