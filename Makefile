@@ -34,6 +34,7 @@ lint: env ## Formatting, lints, types, and the import rings
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python hack/crds.py --check
+	@$(BIN)/python hack/metrics.py --check
 
 .PHONY: fix
 fix: env ## Mend what ruff can mend
@@ -43,6 +44,10 @@ fix: env ## Mend what ruff can mend
 .PHONY: crds
 crds: env ## Write crds/ anew from the models
 	@$(BIN)/python hack/crds.py
+
+.PHONY: metrics
+metrics: env ## Write docs/metrics.md anew from the definitions
+	@$(BIN)/python hack/metrics.py
 
 .PHONY: bench
 bench: env ## Measure, as ratios against the peers in one run

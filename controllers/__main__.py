@@ -237,8 +237,9 @@ class Candidate:
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
         metrics.held.set(held)
-        expires_at = self._keeper.status.expires_at if self._keeper else None
-        metrics.certificate_expiry_timestamp_seconds.set(expires_at.timestamp() if expires_at else 0.0)
+        if self._keeper and self._keeper.status.expires_at:
+            expires_at = self._keeper.status.expires_at.timestamp()
+            metrics.certificate_expiry_timestamp_seconds.labels("metrics").set(expires_at)
 
     def _parts(self) -> dict[str, dump.Part]:
         """What SIGUSR2 shows."""
@@ -304,6 +305,7 @@ async def serve(settings: Settings) -> None:
 def main() -> None:
     """The console script."""
     settings = parse()
+    metrics.keep(metrics.CONTROLLERS)
     try:
         asyncio.run(serve(settings))
     except* Exception as problems:

@@ -21,6 +21,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
 )
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -54,24 +55,42 @@ class Definition:
     remedy: str = ""  # what to do when it alarms
 
 
-DEFINITIONS: Final[list[Definition]] = []
+_COLLECTORS: Final[dict[Definition, Collector]] = {}
+# A second series for each, with its birthday, is of no use to anybody.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def definitions() -> list[Definition]:
+    """Every metric, as defined below."""
+    return list(_COLLECTORS)
+
+
+def keep(process: str) -> None:
+    """From now on only what that deployable has to tell: a zero of somebody else's would say something untrue."""
+    for definition, collector in list(_COLLECTORS.items()):
+        if definition.served_by not in (process, BOTH):
+            with contextlib.suppress(KeyError):  # two may come from one collector
+                REGISTRY.unregister(collector)
 
 
 def _counter(name: str, text: str, *labels: str, by: str, remedy: str = "") -> Counter:
-    DEFINITIONS.append(Definition(f"{PREFIX}{name}_total", "counter", labels, text, by, remedy))
-    return Counter(PREFIX + name, text, labels, registry=REGISTRY)
+    made = Counter(PREFIX + name, text, labels, registry=REGISTRY)
+    _COLLECTORS[Definition(f"{PREFIX}{name}_total", "counter", labels, text, by, remedy)] = made
+    return made
 
 
 def _gauge(name: str, text: str, *labels: str, by: str, remedy: str = "") -> Gauge:
-    DEFINITIONS.append(Definition(PREFIX + name, "gauge", labels, text, by, remedy))
-    return Gauge(PREFIX + name, text, labels, registry=REGISTRY)
+    made = Gauge(PREFIX + name, text, labels, registry=REGISTRY)
+    _COLLECTORS[Definition(PREFIX + name, "gauge", labels, text, by, remedy)] = made
+    return made
 
 
 def _histogram(
     name: str, text: str, *labels: str, by: str, remedy: str = "", buckets: Sequence[float] = _FAST
 ) -> Histogram:
-    DEFINITIONS.append(Definition(PREFIX + name, "histogram", labels, text, by, remedy))
-    return Histogram(PREFIX + name, text, labels, registry=REGISTRY, buckets=buckets)
+    made = Histogram(PREFIX + name, text, labels, registry=REGISTRY, buckets=buckets)
+    _COLLECTORS[Definition(PREFIX + name, "histogram", labels, text, by, remedy)] = made
+    return made
 
 
 # Admission.
@@ -182,7 +201,8 @@ leader = _gauge(
 )
 certificate_expiry_timestamp_seconds = _gauge(
     "certificate_expiry_timestamp_seconds",
-    "When the certificate that this process serves expires, in Unix time; 0 while it has none.",
+    "When the certificate expires that a listener serves (admission, metrics), in Unix time.",
+    "listener",
     by=BOTH,
     remedy="Certificates of the system's own are renewed after two thirds of their life. Less than a day left: does "
     "a controllers replica lead (`authority.failed` in its log)? Given ones: renew the files, they are read anew.",
@@ -299,8 +319,8 @@ _HARD: Final = Definition(
     "`used` above it: the limit was lowered, or the quota is younger than what it counts. Nothing is stopped; nothing "
     "more is admitted.",
 )
-DEFINITIONS.extend((_USED, _HARD))
 quota_amounts: Final = QuotaAmounts()
+_COLLECTORS.update({_USED: quota_amounts, _HARD: quota_amounts})
 REGISTRY.register(quota_amounts)
 for _standard in (ProcessCollector, PlatformCollector, GCCollector):
     _standard(registry=REGISTRY)

@@ -178,6 +178,7 @@ class Replica:
             health=self._health,
         )
         self._keeper = self._make_keeper()
+        self._monitor_keeper: CertificateKeeper | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
@@ -244,8 +245,10 @@ class Replica:
 
     def _sample(self) -> None:
         metrics.view_lag_seconds.set(self._lag.seconds())
-        expires_at = self._keeper.status.expires_at
-        metrics.certificate_expiry_timestamp_seconds.set(expires_at.timestamp() if expires_at else 0.0)
+        for listener, keeper in (("admission", self._keeper), ("metrics", self._monitor_keeper)):
+            if keeper is not None and keeper.status.expires_at:
+                expires_at = keeper.status.expires_at.timestamp()
+                metrics.certificate_expiry_timestamp_seconds.labels(listener).set(expires_at)
 
     def _monitor_context(self) -> ssl.SSLContext:
         """What reviews are served with does for metrics, too, unless there is something for them alone."""
@@ -254,6 +257,7 @@ class Replica:
             return self._context.context
         context = ReloadableContext()
         keeper = certificates.keeper(certificates.provided(*files), context, certificates.trusted_anyhow)
+        self._monitor_keeper = keeper
         self._tasks.create_task(keeper.run(), name="metrics certificate")
         return context.context
 
@@ -309,6 +313,7 @@ async def serve(settings: Settings) -> None:
 def main() -> None:
     """The console script."""
     settings = parse()
+    metrics.keep(metrics.WEBHOOK)
     try:
         asyncio.run(serve(settings))
     except* Exception as problems:

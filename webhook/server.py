@@ -99,7 +99,7 @@ class _Handler:
             return
         if verdict.reason == QUOTA_EXCEEDED:
             self._denied.inc()
-        known = log.bind(
+        review_log = log.bind(
             hook=self._name,
             operation=review.operation,
             namespace=review.namespace,
@@ -108,11 +108,11 @@ class _Handler:
         )
         if denial:
             amounts = {"requested": denial.requested, "used": denial.used, "limited": denial.limited}
-            known.info("review.denied", quota=denial.quota, **amounts)
+            review_log.info("review.denied", quota=denial.quota, **amounts)
         elif verdict.code == 429:
-            known.info("review.postponed", message=verdict.message)
+            review_log.info("review.postponed", message=verdict.message)
         else:
-            known.info("review.refused", code=verdict.code, reason=verdict.reason, message=verdict.message)
+            review_log.info("review.refused", code=verdict.code, reason=verdict.reason, message=verdict.message)
 
 
 def _result(verdict: Verdict) -> str:

@@ -4,8 +4,8 @@ A reservation is written before the increase that it stands for, and ended after
 up to the version of a stored increase, its reservation has been seen too; if not, something went past the quota. That
 is an alarm for people: what is stored is counted in any case.
 
-Bindings and accounts come by two watches, either of which may be ahead. An increase whose reservation is not there yet
-waits for the accounts; a reservation that has ended is remembered until the bindings have come that far.
+Bindings and accounts come by two watches, either of which may be ahead. An increase waits until the accounts have come
+as far; a reservation that has ended is remembered until the bindings have.
 """
 
 from collections import deque
@@ -100,8 +100,7 @@ class Audit:
 
     def increased(self, increase: Increase) -> None:
         """A binding as the watch saw it, with more of something than before."""
-        if any(True for _ in self._lacking(increase)):
-            self._open.append(increase)
+        self._open.append(increase)
 
     def reached(self, *, accounts: int, bindings: int) -> list[Unreserved]:
         """The accounts have been seen up to that version, and the bindings up to that: what was never reserved."""
@@ -111,7 +110,7 @@ class Audit:
             if increase.version > accounts:
                 still_open.append(increase)
             else:
-                found += [Unreserved(increase, name) for name in self._lacking(increase)]
+                found += (Unreserved(increase, name) for name in self._lacking(increase))
         self._open = deque(still_open, MOST_OPEN)
         seen = min([bindings, *(one.version - 1 for one in still_open)])
         for here in self._accounts.values():
@@ -120,7 +119,7 @@ class Audit:
         return found
 
     def _lacking(self, increase: Increase) -> Iterator[str]:
-        """The accounts that should have reserved it and, as far as they have been seen, have not."""
+        """The accounts that should have reserved it and have not."""
         for name, watched in self._accounts.get(increase.namespace, {}).items():
             if watched.since < increase.version and not watched.has_reserved(increase):
                 yield name
