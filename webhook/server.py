@@ -44,7 +44,7 @@ class Server:
         self._app.add_routes(health.routes())
         refusals = Refusals()
         for path, hook in hooks.items():
-            self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals))
+            self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals).handle)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=30)
 
     async def start(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
@@ -69,7 +69,8 @@ class _Handler:
         self._seconds = metrics.admission_seconds.labels(name)
         self._denied = metrics.denied.labels(name)
 
-    async def __call__(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.Response:
+        """One request."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + _allowed_seconds(request) - MARGIN_SECONDS
@@ -95,8 +96,8 @@ class _Handler:
         denial = verdict.denial
         # What is used changes all the time where much is going on: that alone is no news.
         said = (denial.quota, denial.requested, denial.limited) if denial else (verdict.code, verdict.message)
-        if not self._refusals.is_news(about, said):
-            return
+        if verdict.code == 500 or not self._refusals.is_news(about, said):
+            return  # of a failure everything has been said
         if verdict.reason == QUOTA_EXCEEDED:
             self._denied.inc()
         review_log = log.bind(
