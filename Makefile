@@ -35,6 +35,7 @@ lint: env ## Formatting, lints, types, and the import rings
 	@$(BIN)/lint-imports
 	@$(BIN)/python hack/crds.py --check
 	@$(BIN)/python hack/reference.py --check
+	@$(BIN)/python hack/metrics.py --check
 
 .PHONY: fix
 fix: env ## Mend what ruff can mend
@@ -48,6 +49,10 @@ crds: env ## Write crds/ anew from the models
 .PHONY: reference
 reference: env ## Write docs/reference.md anew from the code
 	@$(BIN)/python hack/reference.py
+
+.PHONY: metrics
+metrics: env ## Write docs/metrics.md anew from the definitions
+	@$(BIN)/python hack/metrics.py
 
 .PHONY: bench
 bench: env ## Measure, as ratios against the peers in one run; SET=members for one subject alone

@@ -6,12 +6,13 @@ import os
 import signal
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
+from controllers import auditing
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
 from controllers.installation import Installation
@@ -19,17 +20,19 @@ from controllers.members import Members
 from controllers.reporting import Reporting
 from controllers.trust import Publication
 from controllers.waking import WakingController
-from federation_quota import names
+from federation_quota import dump, logs, metrics, names
 from federation_quota import settings as common
+from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey
-from federation_quota.kube import codec, config
+from federation_quota.health import Health, not_stuck
+from federation_quota.kube import certificates, codec, config
+from federation_quota.kube.authorization import Authorizer
 from federation_quota.kube.client import Client
 from federation_quota.kube.elector import Elector, Leadership, LeadershipLostError
 from federation_quota.kube.error import KubeError
 from federation_quota.kube.events import Recorder
 from federation_quota.kube.lease import elapsed
-from federation_quota.kube.mirrors import BindingMirror, QuotaMirror
 from federation_quota.kube.presence import sweep, take_roll
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
@@ -37,6 +40,9 @@ from federation_quota.kube.retry import Policy
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.audit import Audit
+from federation_quota.monitoring import Monitor
+from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.placement import Placements
 
 log = structlog.get_logger()
@@ -82,6 +88,10 @@ def parse(arguments: list[str] | None = None) -> Settings:
     authority = Path(options.certificate_authority) if options.certificate_authority else None
     if authority and not authority.is_file():
         parser.error(f"--certificate-authority: there is no file at {authority}")
+    if authority and options.metrics_authorization == "token" and not options.metrics_certificate:
+        parser.error(
+            "--metrics-authorization=token: without an authority of the system's own, give --metrics-certificate"
+        )
     return Settings(
         common=common.common(options),
         webhook_url=options.webhook_url.rstrip("/"),
@@ -97,14 +107,19 @@ class Candidate:
         namespace = settings.common.namespace
         self._leadership: Leadership | None = None
         # Everything below writes as the leader, or not at all.
+        self._host = host  # a standby, too, asks it who may read metrics
         federation, host = federation.permitted(self._permit), host.permitted(self._permit)
         self._federation = federation
         self._namespace = namespace
+        self._monitoring = settings.common.monitoring
         self._observation = Observation()
+        self._lag = Lag(self._observation, asyncio.get_running_loop().time)
+        self._audit = Audit()
+        self._elector: Elector | None = None
         self._roster = Roster(elapsed)
         self._queue: WorkQueue[ObjectKey] = WorkQueue("accounts", coalesce_seconds=COALESCE_SECONDS)
-        self._quotas = QuotaMirror(self._quota_stored, self._quota_deleted)
-        self._bindings = BindingMirror(self._observation, self._binding_changed)
+        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audit)
+        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audit)
         self._installation = Installation(
             federation, namespace=namespace, url=settings.webhook_url, system_users=settings.common.system_users
         )
@@ -130,28 +145,48 @@ class Candidate:
             reporting,
             is_warning_only=settings.is_warning_only,
         )
+        quotas = Reflector(
+            federation,
+            KARMADA_QUOTAS,
+            decode=decode_quota,
+            sink=self._quotas,
+            on_rewind=lambda _seen, _now: self._lag.rewind(),
+        )
+        self._quota_reflector = quotas
         self._reflectors: list[Reflector[Any]] = [
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
-            Reflector(federation, KARMADA_QUOTAS, decode=decode_quota, sink=self._quotas),
+            quotas,
         ]
+        self._trust = certificates.PublishedTrust(federation)
         publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
         self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
         if settings.authority:
             self._authority = GivenAuthority(settings.authority, publication)
         self._identity = identity
+        self._health = Health(
+            ready={"views": self._why_not_synced, "trust": self._trust.why_not},
+            live={
+                "accounts": not_stuck(self._queue.busy_seconds),
+                "waking": not_stuck(self._waking.busy_seconds),
+            },
+        )
+        self._keeper: CertificateKeeper | None = None
 
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
-        # A client of its own: behind other requests it could renew too late.
-        async with Client(self._federation.connection, connections=4) as client, asyncio.TaskGroup() as tasks:
-            await self._installation.ensure_namespace(client)
-            elector = Elector(
-                client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
-            )
-            for reflector in self._reflectors:
-                tasks.create_task(reflector.run())
-            tasks.create_task(self._members.run())
-            await elector.run(self._lead)
+        dump.on_signal(names.CONTROLLERS, self._parts())
+        async with asyncio.TaskGroup() as tasks, self._monitor(tasks):
+            # A client of its own: behind other requests it could renew too late.
+            async with Client(self._federation.connection, connections=4) as client:
+                await self._installation.ensure_namespace(client)
+                self._elector = elector = Elector(
+                    client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
+                )
+                for reflector in (*self._reflectors, *self._trust.reflectors):
+                    tasks.create_task(reflector.run())
+                tasks.create_task(self._members.run())
+                tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
+                await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
         log.info("controllers.leading", token=leadership.token)
@@ -192,7 +227,66 @@ class Candidate:
         await take_roll(self._federation, self._namespace, names.selector(names.REPLICAS), self._roster)
         return bool(self._roster.live())
 
+    def _monitor(self, tasks: asyncio.TaskGroup) -> Monitor:
+        settings = self._monitoring
+        if not settings.needs_token:
+            return Monitor(settings.address, self._health, sample=self._sample)
+        context = ReloadableContext()
+        if settings.certificate:
+            source = certificates.provided(*settings.certificate)
+        else:
+            view = certificates.AuthorityView(self._host, self._namespace)
+            tasks.create_task(view.reflector.run(), name="authority")
+            source = certificates.internal(view, settings.server_names)
+        self._keeper = certificates.keeper(source, context, certificates.trusted_anyhow)
+        tasks.create_task(self._keeper.run(), name="metrics certificate")
+        authorizer = Authorizer(self._host)
+        return Monitor(settings.address, self._health, authorizer=authorizer, tls=context.context, sample=self._sample)
+
+    @property
+    def _leads(self) -> bool:
+        leadership = self._elector.leadership if self._elector else None
+        return leadership is not None and leadership.is_valid()
+
+    def _why_not_synced(self) -> str:
+        is_synced = all(reflector.synced.is_set() for reflector in self._reflectors)
+        return "" if is_synced else "bindings and quotas are still being read"
+
+    def _sample(self) -> None:
+        """What is told about quotas is told by one replica, the leader: otherwise sums would count them twice."""
+        leads = self._leads
+        accounts = tuple(self._quotas.accounts.values()) if leads else ()
+        metrics.leader.set(leads)
+        metrics.view_lag_seconds.set(self._lag.seconds())
+        metrics.quota_amounts.show(accounts)
+        metrics.reservations.set(sum(len(account.reservations) for account in accounts))
+        metrics.reservation_oldest_seconds.set(self._accounts.oldest_seconds() if leads else 0.0)
+        waiting, held = self._waking.counts() if leads else (0, 0)
+        metrics.waiting.set(waiting)
+        metrics.held.set(held)
+        if self._keeper and self._keeper.status.expires_at:
+            expires_at = self._keeper.status.expires_at.timestamp()
+            metrics.certificate_expiry_timestamp_seconds.labels("metrics").set(expires_at)
+
+    def _parts(self) -> dict[str, dump.Part]:
+        """What SIGUSR2 shows."""
+        view = self._observation.view
+        reflectors = [*self._reflectors, *self._trust.reflectors]
+        return {
+            "not_ready": self._health.why_not_ready,
+            "leadership": lambda: self._elector.describe() if self._elector else None,
+            "view": lambda: {**dump.describe_view(view), "lag_seconds": self._lag.seconds()},
+            "accounts": lambda: [
+                dump.describe_account(account, view, self._accounts.age_seconds)
+                for _, account in sorted(self._quotas.accounts.items())
+            ],
+            "queues": lambda: [self._queue.describe(), *self._waking.describe()],
+            "reflectors": lambda: [one.describe() for one in reflectors],
+            "certificate": lambda: asdict(self._keeper.status) if self._keeper else None,
+        }
+
     def _quota_stored(self, account: Account) -> None:
+        self._lag.hear(account.observed)
         self._waking.quota_stored(account)
         self._queue.add(ObjectKey(account.namespace, account.name))
 
@@ -248,10 +342,11 @@ async def serve(settings: Settings) -> None:
 def main() -> None:
     """The console script."""
     settings = parse()
+    metrics.keep(metrics.CONTROLLERS)
     try:
         asyncio.run(serve(settings))
     except* Exception as problems:
-        for problem in problems.exceptions:
+        for problem in logs.causes(problems):
             log.error("controllers.ended", problem=str(problem), kind=type(problem).__name__)
         raise SystemExit(1) from None
 

@@ -49,6 +49,14 @@ class AccountController:
         self._expiry = Expiry()
         self._watches: dict[ObjectKey, member_usage.Watch] = {}
 
+    def age_seconds(self, account: Account, identifier: str) -> float | None:
+        """How long that reservation has been seen here."""
+        return self._expiry.age_seconds(account, identifier, asyncio.get_running_loop().time())
+
+    def oldest_seconds(self) -> float:
+        """How long the oldest reservation has been seen here."""
+        return self._expiry.oldest_seconds(asyncio.get_running_loop().time())
+
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Bring the status in line; when to look again, if by time alone."""
         account = self._quotas.accounts.get(key)

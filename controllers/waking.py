@@ -22,7 +22,7 @@ import structlog
 from controllers import releasing
 from controllers.alarm import Alarm, Outcome
 from controllers.reporting import Reporting, binding_reference, template_reference
-from federation_quota import karmadaquota, waiting
+from federation_quota import karmadaquota, metrics, waiting
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.binding import Binding, ObjectKey
@@ -145,6 +145,19 @@ class WakingController:
         self._is_live = False
         self._queue: WorkQueue[str] = WorkQueue("waking", coalesce_seconds=COALESCE_SECONDS)
         self._strikes: WorkQueue[ObjectKey] = WorkQueue("waiting", coalesce_seconds=STRIKE_SECONDS)
+
+    def counts(self) -> tuple[int, int]:
+        """How many were refused and wait, and how many are held."""
+        places = self._places.values()
+        return sum(len(one.wishes()) for one in places), sum(len(one.held) for one in places)
+
+    def busy_seconds(self) -> float:
+        """How long the longest work that is under way has taken so far."""
+        return max(self._queue.busy_seconds(), self._strikes.busy_seconds())
+
+    def describe(self) -> list[dict[str, object]]:
+        """How the queues stand, for people."""
+        return [self._queue.describe(), self._strikes.describe()]
 
     async def run(self, client: Client) -> NoReturn:
         """Wake whoever can be, until cancelled; the views are complete. The client does not try again by itself."""
@@ -299,7 +312,8 @@ class WakingController:
 
         async def wake(one: Chosen) -> Outcome:
             async with limit:
-                outcome = await self._wake_one(place, namespace, one, client, alarm)
+                way, outcome = await self._wake_one(place, namespace, one, client, alarm)
+            metrics.woken.labels(way.value, outcome.value).inc()
             log.info("waking.tried", namespace=namespace, binding=one.waiter.binding, outcome=outcome.value)
             track = place.tracks.get(one.waiter.binding)
             if track is not None and outcome in (Outcome.DONE, Outcome.FAILED):
@@ -316,7 +330,9 @@ class WakingController:
         outcomes = await asyncio.gather(*(wake(one) for one in chosen))
         return Outcome.CHANGED in outcomes
 
-    async def _wake_one(self, place: _Place, namespace: str, one: Chosen, client: Client, alarm: Alarm) -> Outcome:
+    async def _wake_one(
+        self, place: _Place, namespace: str, one: Chosen, client: Client, alarm: Alarm
+    ) -> tuple[Way, Outcome]:
         waiter, name = one.waiter, one.waiter.binding
         binding = self._mirror.bindings.get(ObjectKey(namespace, name))
         way = _way(binding)
@@ -324,7 +340,7 @@ class WakingController:
             outcome = await releasing.release(client, binding)
             if outcome is Outcome.DONE:
                 self._reporting.released(binding, one.reason)
-            return outcome
+            return way, outcome
         about: list[Reference] = []
         if way is Way.SCHEDULE and binding is not None:
             track = self._track(place, namespace, name)
@@ -335,7 +351,7 @@ class WakingController:
             about = [template] if template else []
         if outcome is Outcome.DONE:
             self._reporting.woken(about, one.reason)
-        return outcome
+        return way, outcome
 
     async def _strike(self, key: ObjectKey) -> float | None:
         """Take off one quota's list who no longer waits."""

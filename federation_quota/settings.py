@@ -5,16 +5,25 @@ FEDERATION_QUOTA_HOST_KUBECONFIG). A bad value is one clear line before anything
 """
 
 import argparse
-import logging
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
+from federation_quota import logs
+from federation_quota.monitoring import Address
 
 PREFIX = "FEDERATION_QUOTA_"
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """Where the process can be watched over, and by whom."""
+
+    address: Address
+    needs_token: bool
+    server_names: tuple[str, ...]
+    certificate: tuple[Path, Path] | None  # files with a chain and its key; None: of the system's own authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,7 @@ class Settings:
     host_kubeconfig: str | None  # of the cluster that the system runs in; None: the same
     namespace: str  # on either, for leases and the authority's Secret
     system_users: frozenset[str]
+    monitoring: Monitoring
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,6 +46,8 @@ class Parser(argparse.ArgumentParser):
         """A flag with a value."""
         variable = PREFIX + flag.removeprefix("--").replace("-", "_").upper()
         default = os.environ.get(variable, default)
+        if choices and default is not None and default not in choices:
+            self.error(f"{variable}={default}: it is one of {', '.join(choices)}")
         text = f"{help_text} [{variable}]"
         self.add_argument(flag, default=default, help=text, choices=choices)
 
@@ -50,7 +62,18 @@ class Parser(argparse.ArgumentParser):
             "system:serviceaccount:federation-quota-system:webhook,"
             "system:serviceaccount:federation-quota-system:controllers",
         )
-        self.setting("--log-level", "How much to log.", "info", ["debug", "info", "warning", "error"])
+        self.setting("--metrics-listen", "Address and port of /metrics, /livez and /readyz.", "0.0.0.0:8080")
+        self.setting(
+            "--metrics-authorization",
+            "Who may read /metrics: whoever reaches it, or, over TLS, who has a token of the host cluster's.",
+            "none",
+            ["none", "token"],
+        )
+        self.setting("--metrics-server-names", "DNS names and IPs, comma separated, of that listener.", "localhost")
+        self.setting("--metrics-certificate", "File with a certificate chain for it; default: the system's own.")
+        self.setting("--metrics-key", "File with its key.")
+        self.setting("--log-level", "How much to log.", "info", logs.LEVELS)
+        self.setting("--log-format", "JSON lines, or for people; auto: for people on a terminal.", "auto", logs.FORMATS)
 
 
 def common(options: argparse.Namespace) -> Settings:
@@ -58,28 +81,32 @@ def common(options: argparse.Namespace) -> Settings:
     for path in (options.kubeconfig, options.host_kubeconfig):
         if path and not Path(path).is_file():
             raise SystemExit(f"there is no kubeconfig at {path}")
-    users = frozenset(name.strip() for name in options.system_users.split(",") if name.strip())
+    users = frozenset(names(options.system_users))
     if not users:
         raise SystemExit("--system-users names nobody: the system could not write its own status")
-    set_up_logging(options.log_level)
-    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users)
+    monitoring = _monitoring(options)
+    logs.configure(options.log_level, options.log_format)
+    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, monitoring)
 
 
-def set_up_logging(level: str) -> None:
-    """One line per event: for people on a terminal, JSON elsewhere; aiohttp's and asyncio's lines among them."""
-    number = getattr(logging, level.upper())
-    shared: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
-    if sys.stderr.isatty():
-        renderer = structlog.dev.ConsoleRenderer()
-    structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
+def names(text: str) -> tuple[str, ...]:
+    """A list with commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _monitoring(options: argparse.Namespace) -> Monitoring:
+    try:
+        address = Address.parse(options.metrics_listen)
+    except ValueError as problem:
+        raise SystemExit(f"--metrics-listen: {problem}") from None
+    files = (options.metrics_certificate, options.metrics_key)
+    if bool(files[0]) != bool(files[1]):
+        raise SystemExit("--metrics-certificate and --metrics-key go together")
+    if files[0] and options.metrics_authorization == "none":
+        raise SystemExit("--metrics-certificate is of no use without --metrics-authorization=token")
+    return Monitoring(
+        address=address,
+        needs_token=options.metrics_authorization == "token",
+        server_names=names(options.metrics_server_names),
+        certificate=(Path(files[0]), Path(files[1])) if files[0] else None,
     )
-    logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, format="%(name)s %(message)s")

@@ -3,16 +3,21 @@
 import asyncio
 import contextlib
 import signal
-from dataclasses import dataclass, replace
+import ssl
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 
-from federation_quota import hooks, karmadaquota, names
+from federation_quota import dump, hooks, karmadaquota, logs, metrics, names
 from federation_quota import settings as common
 from federation_quota.accounting.accountant import Accountant
+from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
-from federation_quota.kube import codec, config, legacies
+from federation_quota.health import Health, not_stuck
+from federation_quota.kube import certificates, codec, config, legacies
+from federation_quota.kube.authorization import Authorizer
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.lease import elapsed
@@ -22,9 +27,9 @@ from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, Quot
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.roster import Roster
 from federation_quota.ledger.account import Account
+from federation_quota.monitoring import Address, Monitor
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
-from webhook import certificates
 from webhook.advice import Advice
 from webhook.bindings import BindingReview
 from webhook.holding import Holding
@@ -44,8 +49,7 @@ class Settings:
     """What this deployable is told."""
 
     common: common.Settings
-    host: str
-    port: int
+    address: Address
     server_names: tuple[str, ...]
     certificate: Path | None
     key: Path | None
@@ -72,9 +76,10 @@ def parse(arguments: list[str] | None = None) -> Settings:
     """The settings on the command line, or one clear line why they make no sense."""
     parser = flags()
     options = parser.parse_args(arguments)
-    host, _, port = options.listen.rpartition(":")
-    if not host or not port.isdigit():
-        parser.error(f"--listen {options.listen!r} is not of the form ADDRESS:PORT")
+    try:
+        address = Address.parse(options.listen)
+    except ValueError as problem:
+        parser.error(f"--listen: {problem}")
     if bool(options.certificate) != bool(options.key):
         parser.error("--certificate and --key go together")
     try:
@@ -83,15 +88,23 @@ def parse(arguments: list[str] | None = None) -> Settings:
         parser.error(f"--drain-seconds {options.drain_seconds!r} is not a number")
     return Settings(
         common=common.common(options),
-        host=host.strip("[]"),
-        port=int(port),
-        server_names=tuple(name.strip() for name in options.server_names.split(",")),
+        address=address,
+        server_names=common.names(options.server_names),
         certificate=Path(options.certificate) if options.certificate else None,
         key=Path(options.key) if options.key else None,
         is_warning_only=options.warn_only == "true",
         shares_port=options.share_port == "true",
         drain_seconds=drain_seconds,
     )
+
+
+class _Meter:
+    """What the accountant does, counted."""
+
+    def committed(self, admissions: int) -> None:
+        """One write was stored."""
+        if admissions:
+            metrics.batch_size.observe(admissions)
 
 
 class Replica:
@@ -104,7 +117,8 @@ class Replica:
         self._tasks = tasks
         self._context = ReloadableContext()
         namespace = settings.common.namespace
-        observation = Observation()
+        self._observation = observation = Observation()
+        self._lag = Lag(observation, asyncio.get_running_loop().time)
         roster = Roster(elapsed)
         self._presence = Presence(
             federation,
@@ -127,6 +141,7 @@ class Replica:
             store=store,
             tasks=tasks,
             is_present=self._presence.is_current,
+            meter=_Meter(),
         )
         priorities = PriorityMirror()
         mirror = BindingMirror(observation)
@@ -136,7 +151,7 @@ class Replica:
             KARMADA_QUOTAS,
             decode=decode_quota,
             sink=QuotaMirror(self._quota_stored, self._accountant.forget),
-            on_rewind=lambda _seen, _now: self._accountant.rewind(),
+            on_rewind=lambda _seen, _now: self._rewind(),
         )
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
@@ -153,6 +168,10 @@ class Replica:
             ),
             note=self._waiting.note,
         )
+        self._health = Health(
+            ready={"views": self._why_not_current, "certificate": self._why_not_trusted},
+            live={"admission": not_stuck(self._accountant.overdue_seconds)},
+        )
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
@@ -164,18 +183,21 @@ class Replica:
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
             },
-            is_ready=self._why_not_ready,
+            health=self._health,
         )
         self._keeper = self._make_keeper()
+        self._monitor_keeper: CertificateKeeper | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
+        dump.on_signal(names.WEBHOOK, self._parts())
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
         runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
-        if await self._is_ready(stopping):
-            await self._serve(stopping)
+        async with self._monitor():
+            if await self._is_ready(stopping):
+                await self._serve(stopping)
         await self._waiting.drain(timeout_seconds=1.0)
         presence.cancel()
         for task in background:
@@ -183,27 +205,32 @@ class Replica:
 
     async def _serve(self, stopping: asyncio.Event) -> None:
         settings = self._settings
-        await self._server.start(settings.host, settings.port, self._context.context, shares_port=settings.shares_port)
-        log.info("webhook.serving", host=settings.host, port=settings.port)
+        await self._server.start(settings.address, self._context.context, shares_port=settings.shares_port)
+        log.info("webhook.serving", host=settings.address.host, port=settings.address.port)
         await stopping.wait()
         log.info("webhook.draining", seconds=settings.drain_seconds)
         await self._server.stop(settings.drain_seconds)
 
     async def _is_ready(self, stopping: asyncio.Event) -> bool:
         """Wait until it is, or is asked to stop: a port that is open is one that answers, also to who only connects."""
-        said = ""
-        while (reason := self._why_not_ready()) and not stopping.is_set():
-            if reason != said:
-                log.info("webhook.not_ready", reason=reason)
-            said = reason
+        said: dict[str, str] = {}
+        while (reasons := self._health.why_not_ready()) and not stopping.is_set():
+            if reasons != said:
+                log.info("webhook.not_ready", **reasons)
+            said = reasons
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(READY_LOOK_SECONDS):
                     await stopping.wait()
         return not stopping.is_set()
 
     def _quota_stored(self, account: Account) -> None:
+        self._lag.hear(account.observed)
         self._accountant.learn(account)
         self._waiting.learn(account)
+
+    def _rewind(self) -> None:
+        self._lag.rewind()
+        self._accountant.rewind()
 
     def _holders(self, namespace: str) -> list[str]:
         """The quotas of a namespace that hold what does not fit."""
@@ -225,15 +252,63 @@ class Replica:
         else:
             view = certificates.AuthorityView(self._host, settings.common.namespace)
             self._tasks.create_task(view.reflector.run(), name="authority")
-            source = certificates.internal(view, settings.server_names)
-        return certificates.keeper(source, self._context, self._trust)
+            source = certificates.internal(view, (*settings.server_names, *settings.common.monitoring.server_names))
+        return certificates.keeper(source, self._context, self._trust.trusts)
 
-    def _why_not_ready(self) -> str:
-        if not self._presence.is_current():
-            return "bindings and quotas are still being read"
-        if not self._keeper.is_ready():
-            return "no certificate is served that every hook trusts"
-        return ""
+    def _monitor(self) -> Monitor:
+        settings = self._settings.common.monitoring
+        if not settings.needs_token:
+            return Monitor(settings.address, self._health, sample=self._sample)
+        return Monitor(
+            settings.address,
+            self._health,
+            authorizer=Authorizer(self._host),
+            tls=self._monitor_context(),
+            sample=self._sample,
+        )
+
+    def _sample(self) -> None:
+        metrics.view_lag_seconds.set(self._lag.seconds())
+        for listener, keeper in (("admission", self._keeper), ("metrics", self._monitor_keeper)):
+            if keeper is not None and keeper.status.expires_at:
+                expires_at = keeper.status.expires_at.timestamp()
+                metrics.certificate_expiry_timestamp_seconds.labels(listener).set(expires_at)
+
+    def _monitor_context(self) -> ssl.SSLContext:
+        """What reviews are served with does for metrics, too, unless there is something for them alone."""
+        files = self._settings.common.monitoring.certificate
+        if files is None:
+            return self._context.context
+        context = ReloadableContext()
+        keeper = certificates.keeper(certificates.provided(*files), context, certificates.trusted_anyhow)
+        self._monitor_keeper = keeper
+        self._tasks.create_task(keeper.run(), name="metrics certificate")
+        return context.context
+
+    def _why_not_current(self) -> str:
+        return "" if self._presence.is_current() else "bindings and quotas are still being read"
+
+    def _why_not_trusted(self) -> str:
+        return "" if self._keeper.is_ready() else "no certificate is served that every hook trusts"
+
+    def _parts(self) -> dict[str, dump.Part]:
+        """What SIGUSR2 shows."""
+        view = self._observation.view
+        accountant = self._accountant
+        reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
+        return {
+            "not_ready": self._health.why_not_ready,
+            "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},
+            "view": lambda: {**dump.describe_view(view), "lag_seconds": self._lag.seconds()},
+            "accounts": lambda: [
+                {**dump.describe_account(one.account, view, accountant.reservation_age_seconds), "asks": one.asks}
+                for one in accountant.committers()
+                if one.account is not None
+            ],
+            "waiting": self._waiting.describe,
+            "reflectors": lambda: [one.describe() for one in reflectors],
+            "certificate": lambda: asdict(self._keeper.status),
+        }
 
 
 async def serve(settings: Settings) -> None:
@@ -262,10 +337,11 @@ async def serve(settings: Settings) -> None:
 def main() -> None:
     """The console script."""
     settings = parse()
+    metrics.keep(metrics.WEBHOOK)
     try:
         asyncio.run(serve(settings))
     except* Exception as problems:
-        for problem in problems.exceptions:
+        for problem in logs.causes(problems):
             log.error("webhook.ended", problem=str(problem), kind=type(problem).__name__)
         raise SystemExit(1) from None
 

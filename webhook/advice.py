@@ -28,8 +28,7 @@ from federation_quota.kube.resource import Resource
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
 from federation_quota.workload import Manifest
-from webhook.bindings import QUOTA_EXCEEDED
-from webhook.review import ALLOWED, Verdict
+from webhook.review import ALLOWED, Verdict, exceeded
 
 log = structlog.get_logger()
 
@@ -106,13 +105,7 @@ class Advice:
         )
         match answer:
             case Denied(denial):
-                return Verdict(
-                    is_allowed=False,
-                    code=403,
-                    reason=QUOTA_EXCEEDED,
-                    message=denial.message,
-                    causes=tuple(denial.causes),
-                )
+                return exceeded(denial)
             case Allowed(warnings):
                 told = [
                     self._word(accounts[one.quota], ask, existing, one.exceeded)

@@ -4,7 +4,6 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from federation_quota import karmadaquota
 from federation_quota.accounting.accountant import Accountant
@@ -15,9 +14,7 @@ from federation_quota.kube.mirrors import claim
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
 from webhook.holding import held_text
-from webhook.review import ALLOWED, Verdict, later, refuse
-
-QUOTA_EXCEEDED: Final = "QuotaExceeded"
+from webhook.review import ALLOWED, Verdict, exceeded, later, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +79,7 @@ def _verdict(binding: Binding, answer: Answer) -> Verdict:
         case Allowed(warnings):
             return Verdict(warnings=tuple(f"{one.message} (let through: the quota only warns)" for one in warnings))
         case Denied(denial):
-            return Verdict(
-                is_allowed=False,
-                code=403,
-                reason=QUOTA_EXCEEDED,
-                message=denial.message,
-                causes=tuple(denial.causes),
-            )
+            return exceeded(denial)
         case Exists():
             return refuse(409, "AlreadyExists", f'resourcebindings.work.karmada.io "{binding.key.name}" already exists')
         case Later(reason, retry_after_seconds):

@@ -11,6 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from federation_quota.kube import codec
+from federation_quota.ledger.denial import Denial
+
+QUOTA_EXCEEDED: Final = "QuotaExceeded"
 
 # The API server shows warnings of up to this length in full, and cuts longer ones.
 _LONGEST_WARNING: Final = 256
@@ -28,6 +31,7 @@ class Verdict:
     retry_after_seconds: int | None = None
     warnings: tuple[str, ...] = ()
     patch: tuple[dict[str, Any], ...] = field(default=())
+    denial: Denial | None = None  # where a quota refused it: for the log
 
 
 ALLOWED: Final = Verdict()
@@ -36,6 +40,18 @@ ALLOWED: Final = Verdict()
 def refuse(code: int, reason: str, message: str) -> Verdict:
     """A refusal, in Kubernetes' terms."""
     return Verdict(is_allowed=False, code=code, reason=reason, message=message)
+
+
+def exceeded(denial: Denial) -> Verdict:
+    """A quota's refusal."""
+    return Verdict(
+        is_allowed=False,
+        code=403,
+        reason=QUOTA_EXCEEDED,
+        message=denial.message,
+        causes=tuple(denial.causes),
+        denial=denial,
+    )
 
 
 def later(message: str, retry_after_seconds: int = 1) -> Verdict:

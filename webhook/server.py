@@ -9,12 +9,17 @@ import asyncio
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import structlog
 from aiohttp import web
 
+from federation_quota import logs, metrics
+from federation_quota.health import Health
 from federation_quota.kube import codec
-from webhook.review import Verdict, encode, later, refuse
+from federation_quota.monitoring import Address, listen
+from webhook.refusals import Refusals
+from webhook.review import QUOTA_EXCEEDED, Verdict, encode, later, refuse
 
 log = structlog.get_logger()
 
@@ -27,34 +32,32 @@ DEFAULT_TIMEOUT_SECONDS = 10.0
 MARGIN_SECONDS = 0.5
 # For who has connected when listening ends, and has not asked yet.
 LINGER_SECONDS = 0.5
+# What the object of a review is called in the log.
+_KIND: Final = {"resourcebindings": "binding", "karmadaquotas": "quota", "works": "work"}
 _TIMEOUT = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
 class Server:
     """The admission server of one replica."""
 
-    def __init__(self, hooks: Mapping[str, Hook], *, is_ready: Callable[[], str]) -> None:
-        self._is_ready = is_ready  # why not, or nothing
-        self._is_draining = False
+    def __init__(self, hooks: Mapping[str, Hook], *, health: Health) -> None:
+        self._health = health
         self._site: web.TCPSite | None = None
         self._app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._part])
-        self._app.router.add_get("/livez", _alive)
-        self._app.router.add_get("/readyz", self._ready)
+        self._app.add_routes(health.routes())
+        refusals = Refusals()
         for path, hook in hooks.items():
-            self._app.router.add_post(path, _handler(hook))
+            self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals).handle)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=30)
 
-    async def start(self, host: str, port: int, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
+    async def start(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
         """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
         await self._runner.setup()
-        self._site = web.TCPSite(
-            self._runner, host, port, ssl_context=context, reuse_address=True, reuse_port=shares_port, backlog=1024
-        )
-        await self._site.start()
+        self._site = await listen(self._runner, address, "--listen", tls=context, shares_port=shares_port)
 
     async def stop(self, drain_seconds: float) -> None:
         """Say that no more should come, go on answering what comes anyway, then finish what is under way."""
-        self._is_draining = True
+        self._health.drain()
         await asyncio.sleep(drain_seconds)
         if self._site:
             await self._site.stop()
@@ -67,44 +70,76 @@ class Server:
     ) -> web.StreamResponse:
         """While draining every answer ends its connection: the next request goes to another replica."""
         answer = await handler(request)
-        if self._is_draining:
+        if self._health.is_draining:
             answer.force_close()
         return answer
 
-    async def _ready(self, _request: web.Request) -> web.Response:
-        reason = "draining" if self._is_draining else self._is_ready()
-        return web.Response(text=reason or "ok", status=503 if reason else 200)
 
+class _Handler:
+    """One hook as aiohttp calls it: measured, and with a word in the log about what is refused."""
 
-async def _alive(_request: web.Request) -> web.Response:
-    return web.Response(text="ok")
+    def __init__(self, name: str, hook: Hook, refusals: Refusals) -> None:
+        self._name = name
+        self._hook = hook
+        self._refusals = refusals
+        self._seconds = metrics.admission_seconds.labels(name)
+        self._denied = metrics.denied.labels(name)
 
-
-def _handler(hook: Hook) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def handle(request: web.Request) -> web.Response:
-        deadline = asyncio.get_running_loop().time() + _allowed_seconds(request) - MARGIN_SECONDS
+    async def handle(self, request: web.Request) -> web.Response:
+        """One request."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        deadline = began + _allowed_seconds(request) - MARGIN_SECONDS
         body = await request.read()
         try:
             review = codec.decode_review(body)
         except codec.CodecError as error:
-            log.warning("review.unreadable", path=request.path, problem=str(error), size=len(body))
+            log.warning("review.unreadable", hook=self._name, problem=str(error), size=len(body))
             return web.Response(status=400, text=f"not an AdmissionReview: {error}")
-        verdict = await _judge(hook, review, deadline)
-        if not verdict.is_allowed:
-            log.info(
-                "review.refused",
-                path=request.path,
-                operation=review.operation,
-                namespace=review.namespace,
-                name=review.name,
-                user=review.user_info.username,
-                code=verdict.code,
-                reason=verdict.reason,
-                message=verdict.message,
-            )
+        with logs.about_review(review.uid):
+            verdict = await _judge(self._hook, review, deadline)
+            self._tell(review, verdict)
+        self._seconds.observe(loop.time() - began)
+        metrics.admissions.labels(self._name, _result(verdict), _reason(verdict)).inc()
         return web.Response(body=encode(review.uid, verdict), content_type="application/json")
 
-    return handle
+    def _tell(self, review: codec.AdmissionRequest, verdict: Verdict) -> None:
+        """One line for each refusal; none where the same is refused again."""
+        about = (self._name, review.namespace, review.name, review.user_info.username)
+        if verdict.is_allowed:
+            self._refusals.forget(about)
+            return
+        denial = verdict.denial
+        # What is used changes all the time where much is going on: that alone is no news.
+        said = (denial.quota, denial.requested, denial.limited) if denial else (verdict.code, verdict.message)
+        if verdict.code == 500 or not self._refusals.is_news(about, said):
+            return  # of a failure everything has been said
+        if verdict.reason == QUOTA_EXCEEDED:
+            self._denied.inc()
+        review_log = log.bind(
+            hook=self._name,
+            operation=review.operation,
+            namespace=review.namespace,
+            user=review.user_info.username,
+            **{_KIND.get(review.resource.resource, "name"): review.name},
+        )
+        if denial:
+            amounts = {"requested": denial.requested, "used": denial.used, "limited": denial.limited}
+            review_log.info("review.denied", quota=denial.quota, **amounts)
+        elif verdict.code == 429:
+            review_log.info("review.postponed", message=verdict.message)
+        else:
+            review_log.info("review.refused", code=verdict.code, reason=verdict.reason, message=verdict.message)
+
+
+def _result(verdict: Verdict) -> str:
+    if verdict.is_allowed:
+        return "allowed"
+    return {429: "later", 500: "failed"}.get(verdict.code, "refused")
+
+
+def _reason(verdict: Verdict) -> str:
+    return "Warned" if verdict.is_allowed and verdict.warnings else verdict.reason
 
 
 async def _judge(hook: Hook, review: codec.AdmissionRequest, deadline: float) -> Verdict:

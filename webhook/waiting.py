@@ -122,6 +122,10 @@ class WaitingList:
                 tasks.create_task(self._queue.serve(self._write))
         raise AssertionError("workers serve until they are cancelled")
 
+    def describe(self) -> dict[str, object]:
+        """How it stands, for people."""
+        return {"notes": {str(key): len(notes) for key, notes in self._notes.items()}, "queue": self._queue.describe()}
+
     async def drain(self, timeout_seconds: float) -> None:
         """Write what is still only noted, as far as that is possible in that time: before the replica ends."""
         with contextlib.suppress(TimeoutError):

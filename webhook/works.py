@@ -34,8 +34,7 @@ from federation_quota.kube.client import Client
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 from federation_quota.ledger.account import Account
 from federation_quota.workload import WorkloadError
-from webhook.bindings import QUOTA_EXCEEDED
-from webhook.review import ALLOWED, Verdict, later, refuse
+from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, later, refuse
 
 _LONGEST_READ_SECONDS: Final = 3.0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
+from federation_quota.accounting.meter import Meter, NoMeter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import Store, UnreachableError
 from federation_quota.ledger import joining, settling
@@ -31,6 +32,7 @@ class Accountant:
         tasks: asyncio.TaskGroup,
         is_present: Callable[[], bool],
         expiry_seconds: float = settling.EXPIRY_SECONDS,
+        meter: Meter = NoMeter(),  # noqa: B008 - it keeps nothing
     ) -> None:
         self._replica = replica
         self._observation = observation
@@ -38,6 +40,7 @@ class Accountant:
         self._tasks = tasks
         # Whether the others still count this replica as alive: if they may not, a new account may be active without it.
         self._is_present = is_present
+        self._meter = meter
         # Longer than a write can take: a watch may stall unnoticed for more than a minute, and an account that is new
         # then has neither the reservation nor, in any view, the binding.
         self._journal = joining.Journal(3 * expiry_seconds)
@@ -58,6 +61,7 @@ class Accountant:
             store=self._store,
             journal=self._journal,
             expiry=self._expiry,
+            meter=self._meter,
         )
         here[account.name] = committer
         self._tasks.create_task(committer.run(), name=f"account {account.namespace}/{account.name}")
@@ -88,6 +92,18 @@ class Accountant:
         """The accounts of a namespace, as this replica knows them."""
         known = (committer.account for committer in self._committers.get(namespace, {}).values())
         return sorted((account for account in known if account is not None), key=lambda account: account.name)
+
+    def committers(self) -> list[Committer]:
+        """One for every account that is known, in order."""
+        return [here[name] for _, here in sorted(self._committers.items()) for name in sorted(here)]
+
+    def overdue_seconds(self) -> float:
+        """For how long somebody has waited beyond their deadline."""
+        return max((one.overdue_seconds() for one in self.committers()), default=0.0)
+
+    def reservation_age_seconds(self, account: Account, identifier: str) -> float | None:
+        """How long this replica has seen that reservation."""
+        return self._expiry.age_seconds(account, identifier, asyncio.get_running_loop().time())
 
     def legacy(self) -> Legacy:
         """What this replica would still bring to new accounts, for when it leaves; nothing may be admitted after it."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import joining, legacy, settling
@@ -97,6 +98,7 @@ class Committer:
         store: Store,
         journal: joining.Journal,
         expiry: settling.Expiry,
+        meter: Meter,
     ) -> None:
         self.account: Account | None = account
         self._namespace = account.namespace
@@ -106,6 +108,7 @@ class Committer:
         self._store = store
         self._journal = journal
         self._expiry = expiry
+        self._meter = meter
         self._queue: list[_Waiting] = []
         self._in_hand: list[_Waiting] = []  # taken from the queue, and being judged
         self._taken_back: set[str] = set()
@@ -208,13 +211,14 @@ class Committer:
             else:
                 decided.append((waiting, outcome))
         is_settled_by_looks = any(one.id in looks for one in account.reservations)  # or they are looked at each time
-        must_write = bool(taken_back) or is_settled_by_looks
-        must_write = must_write or any(_is_written(waiting, outcome) for waiting, outcome in decided)
+        admissions = sum(_is_written(waiting, outcome) for waiting, outcome in decided)
+        must_write = bool(taken_back) or is_settled_by_looks or admissions > 0
         try:
             if must_write:
                 written = await self._store.write(books.account)
                 self._keep(written)
                 self._taken_back -= taken_back
+                self._meter.committed(admissions)
             elif any(isinstance(outcome, Refused) for _, outcome in decided):
                 # Nobody is refused on what a cache says of the account.
                 fresh = await self._store.read(self._namespace, self.name)
@@ -231,6 +235,16 @@ class Committer:
             waiting.resolve(outcome, account)
         self._queue[:0] = undecided
         return len(self._queue) == len(undecided) and len(decided) < MOST_IN_ONE_WRITE
+
+    def overdue_seconds(self) -> float:
+        """For how long somebody has waited beyond their deadline: they are answered before it, unless this is stuck."""
+        deadlines = (waiting.deadline for waiting in (*self._in_hand, *self._queue) if not waiting.judgement.done())
+        return max(0.0, asyncio.get_running_loop().time() - min(deadlines, default=float("inf")))
+
+    @property
+    def asks(self) -> int:
+        """How many wait."""
+        return sum(not waiting.judgement.done() for waiting in (*self._in_hand, *self._queue))
 
     def _give_up(self) -> None:
         for waiting in (*self._in_hand, *self._queue):

@@ -23,6 +23,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from federation_quota import metrics
 from federation_quota.kube import error, transport
 from federation_quota.kube.config import Connection, Identity
 from federation_quota.kube.resource import Resource
@@ -321,13 +322,15 @@ class Client:
         """One successful answer, its body still to be read; errors as ours. A refused identity is renewed once."""
         url = URL(f"{self._server}{path}{_query(params)}", encoded=True)
         credentials = self.connection.credentials
+        verb = "WATCH" if params and "watch" in params else method
         with transport.translated(f"{method} {path}"):
             identity = await credentials.identity()
-            answer = await self._send(method, url, identity, body, headers, timeout)
+            answer = await self._send(method, url, identity, body, headers, timeout, verb)
             if answer.status == 401:
                 await answer.read()  # kept by the answer, and the connection is free again
                 if await credentials.renew(identity):
-                    answer = await self._send(method, url, await credentials.identity(), body, headers, timeout)
+                    identity = await credentials.identity()
+                    answer = await self._send(method, url, identity, body, headers, timeout, verb)
         try:
             if answer.status >= 300:
                 with transport.translated(f"{method} {path}"):
@@ -347,24 +350,31 @@ class Client:
         body: bytes | None,
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, passed on
+        verb: str,  # as it is counted
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("a client is used inside its `async with` block")
         tls: ssl.SSLContext | bool = identity.tls if identity.tls is not None else True
         if self._permit is not None and method != "GET":
             self._permit()
-        return await self._session.request(
-            method,
-            url,
-            data=body,
-            headers={**(headers or {}), **identity.headers},
-            ssl=tls,
-            server_hostname=self.connection.server_name,
-            proxy=self.connection.proxy,
-            proxy_headers=self.connection.proxy_headers or None,
-            timeout=timeout,
-            allow_redirects=False,  # an API server sends none; followed, one would carry the token elsewhere
-        )
+        code = "none"
+        try:
+            answer = await self._session.request(
+                method,
+                url,
+                data=body,
+                headers={**(headers or {}), **identity.headers},
+                ssl=tls,
+                server_hostname=self.connection.server_name,
+                proxy=self.connection.proxy,
+                proxy_headers=self.connection.proxy_headers or None,
+                timeout=timeout,
+                allow_redirects=False,  # an API server sends none; followed, one would carry the token elsewhere
+            )
+            code = str(answer.status)
+        finally:
+            metrics.api_requests.labels(verb, code).inc()
+        return answer
 
 
 def _write_params(field_manager: str | None, is_dry_run: bool) -> Params:

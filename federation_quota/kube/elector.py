@@ -124,6 +124,17 @@ class Elector:
         """Who held the Lease when it was last looked at."""
         return (self._seen.spec.holder or None) if self._seen else None
 
+    def describe(self) -> dict[str, object]:
+        """How it stands, for people."""
+        leadership = self.leadership
+        return {
+            "identity": self.identity,
+            "leader": self.leader,
+            "leads": leadership is not None and leadership.is_valid(),
+            "token": leadership.token if leadership else None,
+            "remaining_seconds": round(leadership.remaining_seconds(), 3) if leadership else None,
+        }
+
     async def run(self, work: Work) -> None:
         """Stand for election, and lead as often as elected, until the work returns or fails, or this is cancelled."""
         while True:

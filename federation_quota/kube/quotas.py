@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import structlog
 
-from federation_quota import karmadaquota
+from federation_quota import karmadaquota, metrics
 from federation_quota.accounting import store
 from federation_quota.accounting.observation import Observation
 from federation_quota.kube import codec, error, legacies
@@ -73,7 +73,7 @@ class QuotaStore:
             },
             "status": karmadaquota.status(account, used),
         }
-        with _translated():
+        with _translated(), _counted():
             written = await self._client.replace(
                 KARMADA_QUOTAS,
                 account.name,
@@ -82,6 +82,7 @@ class QuotaStore:
                 subresource="status",
                 timeout_seconds=self._timeout_seconds,
             )
+            metrics.status_writes.inc()
             return decode_quota(written)
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
@@ -116,6 +117,16 @@ class QuotaStore:
             )
         texts = self._roster.legacies()
         return {name: legacies.decode(texts.get(name, "")) for name in self._roster.unsettled(EXPIRY_SECONDS)}
+
+
+@contextlib.contextmanager
+def _counted() -> Iterator[None]:
+    """Writes that were overtaken."""
+    try:
+        yield
+    except error.ConflictError:
+        metrics.conflicts.inc()
+        raise
 
 
 @contextlib.contextmanager

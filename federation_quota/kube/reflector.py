@@ -12,6 +12,7 @@ not go on unnoticed. The caller owns `run` (in its TaskGroup) and ends it by can
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,6 +22,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 import msgspec
 import structlog
 
+from federation_quota import metrics
 from federation_quota.kube import error
 from federation_quota.kube.backoff import Backoff, Jitter
 from federation_quota.kube.client import Client
@@ -146,6 +148,9 @@ class Reflector(Generic[T]):
         self.lists = 0
         self.reconnects = 0
         self.undecodable = 0
+        self._counted_lists = metrics.relists.labels(resource.plural)
+        self._counted_errors = metrics.watch_errors.labels(resource.plural)
+        self._counted_undecodable = metrics.undecodable.labels(resource.plural)
 
     async def run(self) -> NoReturn:
         """Mirror until cancelled."""
@@ -170,6 +175,22 @@ class Reflector(Generic[T]):
         if self._scope is not None and not self._scope.expired() and not self._is_listing:
             self._scope.reschedule(asyncio.get_running_loop().time())
         return await self._lists.wait(self._asked, timeout_seconds)
+
+    def describe(self) -> dict[str, object]:
+        """How it stands, for people."""
+        heard = self.last_heard
+        return {
+            "resource": self._resource.plural,
+            "server": self._client.connection.server,
+            "namespace": self._namespace,
+            "synced": self.synced.is_set(),
+            "version": self.version,
+            "heard_seconds_ago": None if heard is None else round(self._clock() - heard, 3),
+            "lists": self.lists,
+            "reconnects": self.reconnects,
+            "failures_in_a_row": self._failures,
+            "undecodable": self.undecodable,
+        }
 
     @property
     def _needs_list(self) -> bool:
@@ -203,8 +224,9 @@ class Reflector(Generic[T]):
             if not isinstance(problem, error.GoneError):  # a server that says so is there
                 self._on_contact(problem or _BrokenStreamError("the stream ended at once"))
             delay = self._backoff.delay(self._failures, self._jitter)
-            level = "info" if problem is None or self._failures == 1 else "warning"
-            getattr(self._log, level)(
+            self._counted_errors.inc()
+            self._log.log(
+                logging.INFO if problem is None or self._failures == 1 else logging.WARNING,
                 "reflector.reconnecting",
                 version=self.version,
                 needs_list=self._needs_list,
@@ -227,6 +249,7 @@ class Reflector(Generic[T]):
         self._is_paged = True
         self.version = version
         self.lists += 1
+        self._counted_lists.inc()
         if not self.synced.is_set():
             self._log.info("reflector.synced", version=version, objects=len(items))
             self.synced.set()
@@ -316,6 +339,7 @@ class Reflector(Generic[T]):
 
     def _report(self, metadata: _Metadata, problem: Exception, *, was_deleted: bool) -> None:
         self.undecodable += 1
+        self._counted_undecodable.inc()
         named = (metadata.namespace, metadata.name, metadata.uid, metadata.version)
         self._log.error("reflector.undecodable", namespace=named[0], name=named[1], error=str(problem))
         if self._on_undecodable:

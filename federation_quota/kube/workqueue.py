@@ -14,6 +14,7 @@ from typing import Generic, NoReturn, TypeVar
 
 import structlog
 
+from federation_quota import metrics
 from federation_quota.kube.backoff import Backoff, Jitter
 from federation_quota.kube.error import KubeError
 
@@ -88,6 +89,11 @@ class WorkQueue(Generic[K]):
         self._schedule: Schedule[K] = Schedule()
         self._failures: dict[K, int] = {}
         self._waiters: set[asyncio.Future[None]] = set()
+        self._taken: dict[K, float] = {}  # when each key that is being worked on was taken
+        self._latency = metrics.workqueue_latency_seconds.labels(name)
+        self._work = metrics.workqueue_work_seconds.labels(name)
+        self._retries = metrics.workqueue_retries.labels(name)
+        metrics.workqueue_depth.labels(name).set_function(lambda: len(self))
 
     def __len__(self) -> int:
         return len(self._schedule)
@@ -106,6 +112,7 @@ class WorkQueue(Generic[K]):
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = self._backoff.delay(failures, self._jitter)
         self.add_after(key, delay)
+        self._retries.inc()
         return delay
 
     def forget(self, key: K) -> None:
@@ -116,15 +123,37 @@ class WorkQueue(Generic[K]):
         """The next key; it is the caller's until `done`."""
         loop = asyncio.get_running_loop()
         while True:
-            key = self._schedule.take(loop.time())
-            if key is not None:
+            now, due = loop.time(), self._schedule.next_due()
+            key = self._schedule.take(now)
+            if key is not None and due is not None:
+                self._latency.observe(now - due)
+                self._taken[key] = now
                 return key
-            await self._wait(loop, self._schedule.next_due())
+            await self._wait(loop, due)
 
     def done(self, key: K) -> None:
         """The caller has finished with it."""
+        taken = self._taken.pop(key, None)
+        if taken is not None:
+            self._work.observe(asyncio.get_running_loop().time() - taken)
         self._schedule.done(key)
         self._wake()
+
+    def busy_seconds(self) -> float:
+        """How long the longest work that is under way has taken so far; 0 where there is none."""
+        since = min(self._taken.values(), default=None)
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
+
+    def describe(self) -> dict[str, object]:
+        """How it stands, for people."""
+        return {
+            "name": self.name,
+            "waiting": len(self),
+            "working_on": {
+                str(key): round(asyncio.get_running_loop().time() - at, 3) for key, at in self._taken.items()
+            },
+            "failures": {str(key): count for key, count in self._failures.items()},
+        }
 
     async def serve(self, reconcile: Callable[[K], Awaitable[float | None]]) -> NoReturn:
         """One worker: reconcile key after key, until cancelled. Run as many as there shall be at a time.

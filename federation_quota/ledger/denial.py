@@ -19,18 +19,29 @@ class Denial:
 
         Where bindings do not account for all that is used, how much that is, and where to look.
         """
-        exceeded = sorted(self.exceeded, key=lambda one: one.name)
-        requested = ",".join(f"{one.name}={one.requested}" for one in exceeded)
-        used = ",".join(f"{one.name}={one.used}" for one in exceeded)
-        limited = ",".join(f"{one.name}={one.limit}" for one in exceeded)
-        text = f"exceeded quota: {self.quota}, requested: {requested}, used: {used}, limited: {limited}"
-        unbound = ",".join(f"{one.name}={one.unbound}" for one in exceeded if not one.unbound.is_zero)
+        text = f"exceeded quota: {self.quota}, requested: {self.requested}, used: {self.used}, limited: {self.limited}"
+        unbound = ",".join(f"{one.name}={one.unbound}" for one in self._sorted if not one.unbound.is_zero)
         if not unbound:
             return text
         return (
             f"{text} (used includes {unbound} that pods in member clusters use and no binding accounts for: "
             "see status.clusters of the quota)"
         )
+
+    @property
+    def requested(self) -> str:
+        """What was asked for beyond what was there: `cpu=3`."""
+        return ",".join(f"{one.name}={one.requested}" for one in self._sorted)
+
+    @property
+    def used(self) -> str:
+        """What was used: `cpu=8`."""
+        return ",".join(f"{one.name}={one.used}" for one in self._sorted)
+
+    @property
+    def limited(self) -> str:
+        """What is allowed: `cpu=10`."""
+        return ",".join(f"{one.name}={one.limit}" for one in self._sorted)
 
     @property
     def causes(self) -> list[dict[str, str]]:
@@ -42,5 +53,9 @@ class Denial:
                 "message": f"requested={one.requested},used={one.used},limit={one.limit}"
                 + ("" if one.unbound.is_zero else f",unbound={one.unbound}"),
             }
-            for one in sorted(self.exceeded, key=lambda one: one.name)
+            for one in self._sorted
         ]
+
+    @property
+    def _sorted(self) -> list[Exceeded]:
+        return sorted(self.exceeded, key=lambda one: one.name)

@@ -77,6 +77,16 @@ class Expiry:
             self._first_seen.pop(key, None)
         return [one for one in account.reservations if now - current[one.id] > self._expiry_seconds]
 
+    def age_seconds(self, account: Account, identifier: str, now: float) -> float | None:
+        """How long that reservation has been seen; None where it has not."""
+        since = self._first_seen.get((account.namespace, account.name), {}).get(identifier)
+        return None if since is None else now - since
+
+    def oldest_seconds(self, now: float) -> float:
+        """How long the oldest has been seen; 0 where there are none."""
+        first = [min(one.values()) for one in list(self._first_seen.values())]
+        return now - min(first) if first else 0.0
+
     def forget(self, namespace: str, name: str) -> None:
         """The account is gone."""
         self._first_seen.pop((namespace, name), None)

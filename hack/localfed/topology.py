@@ -79,10 +79,14 @@ class Topology:
 
     def quota_system(self) -> list[Spec]:
         """The product; none where the federation goes without."""
-        port = self._ports.get("quota-webhook", 0)
-        numbers = range(1, self._shape.quota + 1)
-        specs = [quota.controllers(self.federation, number, port) for number in numbers]
-        return self._flagged([*specs, *(quota.webhook(self.federation, number, port) for number in numbers)])
+        ports, specs = self._ports, []
+        for number in range(1, self._shape.quota + 1):
+            shared, own = ports["quota-webhook"], ports[quota.controllers_name(number)]
+            specs.append(quota.controllers(self.federation, number, shared, own))
+        for number in range(1, self._shape.quota + 1):
+            shared, own = ports["quota-webhook"], ports[quota.webhook_name(number)]
+            specs.append(quota.webhook(self.federation, number, shared, own))
+        return self._flagged(specs)
 
     def everything(self) -> list[Spec]:
         """All of it, in starting order."""
@@ -126,6 +130,8 @@ def port_names(shape: Shape) -> list[str]:
         names += ["karmada-webhook", "karmada-webhook-health", "karmada-controller-manager", "karmada-scheduler"]
     if shape.quota:
         names.append("quota-webhook")
+        numbers = range(1, shape.quota + 1)
+        names += [name(number) for number in numbers for name in (quota.webhook_name, quota.controllers_name)]
     return names
 
 

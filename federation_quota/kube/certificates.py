@@ -1,4 +1,4 @@
-"""The certificate that this replica serves: from the system's own authority, or from given files."""
+"""Certificates that the system serves: from its own authority, or from given files; and who trusts them."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.pki import publishing, secret
 from federation_quota.pki.rotation import Policy
-from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
+from federation_quota.pki.serving import CertificateKeeper, ReloadableContext, Trusts
 from federation_quota.pki.source import CertificateSource, FileSource, InternalSource, SignerView
 
 log = structlog.get_logger()
@@ -52,6 +52,13 @@ class PublishedTrust:
         trust = publishing.trust_of(self._configurations(), hooks.expected())
         return publishing.is_trusted_everywhere(chain, trust)
 
+    def why_not(self) -> str:
+        """Why the API server could not call us yet, whatever certificate is served; empty where it could."""
+        if not all(reflector.synced.is_set() for reflector in self.reflectors):
+            return "the webhook configurations are still being read"
+        trust = publishing.trust_of(self._configurations(), hooks.expected())
+        return "" if all(trust.values()) else "no authority is published in every webhook configuration"
+
     def _configurations(self) -> Iterable[Mapping[str, Any]]:
         for kind, mirror in self._mirrors.items():
             for found in mirror.objects.values():
@@ -84,7 +91,7 @@ class AuthorityView:
         except secret.SecretError as problem:
             if str(problem) != self._problem:  # it is asked every second
                 self._problem = str(problem)
-                log.error("authority.unreadable", problem=self._problem)
+                log.error("certificate.authority_unreadable", problem=self._problem)
             return None
         self._problem = ""
         heard = self.reflector.last_heard
@@ -92,9 +99,14 @@ class AuthorityView:
         return SignerView(state.signing, datetime.now(UTC) - timedelta(seconds=silence))
 
 
-def keeper(source: CertificateSource, context: ReloadableContext, trust: PublishedTrust) -> CertificateKeeper:
-    """What keeps the server's certificate good."""
-    return CertificateKeeper(source, context, now=lambda: datetime.now(UTC), trusts=trust.trusts, poll_seconds=1.0)
+def keeper(source: CertificateSource, context: ReloadableContext, trusts: Trusts) -> CertificateKeeper:
+    """What keeps a server's certificate good."""
+    return CertificateKeeper(source, context, now=lambda: datetime.now(UTC), trusts=trusts, poll_seconds=1.0)
+
+
+def trusted_anyhow(_chain: Sequence[x509.Certificate]) -> bool:
+    """Where it is not ours to see who trusts it: scrapers are told by their own configuration."""
+    return True
 
 
 def internal(view: AuthorityView, server_names: Sequence[str]) -> CertificateSource:

@@ -1,0 +1,88 @@
+"""The alarm bell: a stored increase that no quota has reserved (`federation_quota.ledger.audit`) is counted and told.
+
+Every replica of the controllers listens for itself, the standbys too. Nothing is decided here.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+import structlog
+
+from federation_quota import metrics
+from federation_quota.accounting.observation import Observation
+from federation_quota.binding import Binding
+from federation_quota.kube.mirrors import BindingMirror, QuotaMirror, claim
+from federation_quota.kube.reflector import Reflector
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.audit import Audit, Increase
+from federation_quota.ledger.claim import NO_CLAIM
+from federation_quota.ledger.judging import Ask
+
+log = structlog.get_logger()
+
+LOOK_SECONDS: Final = 1.0
+
+
+class AuditedBindings(BindingMirror):
+    """The bindings' mirror, heard by the audit. What a list brings is not: versions in between are missing."""
+
+    def __init__(
+        self, observation: Observation, on_change: Callable[[Binding | None, Binding | None], None], audit: Audit
+    ) -> None:
+        super().__init__(observation, on_change)
+        self._audit = audit
+
+    def upsert(self, item: Binding) -> None:
+        """A binding was stored."""
+        before = self.bindings.get(item.key)
+        super().upsert(item)
+        after = self.bindings[item.key]
+        if after.fault or after.stamp.fault or (before is not None and after.template.kind == "Job"):
+            return  # what it costs is not known; or depends on a Job's status, which nobody reviews
+        old = claim(before) if before is not None and before.uid == after.uid else NO_CLAIM
+        if Ask("", after.key.name, claim(after), old).increases:
+            self._audit.increased(Increase(*after.key, after.version, old, claim(after)))
+
+
+class AuditedQuotas(QuotaMirror):
+    """The quotas' mirror, heard by the audit."""
+
+    def __init__(
+        self, on_stored: Callable[[Account], None], on_deleted: Callable[[str, str, int], None], audit: Audit
+    ) -> None:
+        super().__init__(on_stored, on_deleted)
+        self._audit = audit
+
+    def replace(self, items: Sequence[Account], version: int) -> None:
+        """Everything was listed anew."""
+        self._audit.restart()
+        super().replace(items, version)
+
+    def upsert(self, item: Account) -> None:
+        """A quota was stored."""
+        super().upsert(item)
+        self._audit.account_stored(item)
+
+    def delete(self, item: Account) -> None:
+        """A quota was deleted."""
+        super().delete(item)
+        self._audit.account_deleted(item.namespace, item.name)
+
+
+async def listen(audit: Audit, quotas: Reflector[Account], observation: Observation) -> NoReturn:
+    """Say what was found, until cancelled."""
+    while True:
+        for found in audit.reached(accounts=quotas.version, bindings=observation.view.version):
+            metrics.increases_without_reservation.inc()
+            increase = found.increase
+            log.error(
+                "audit.unreserved",
+                namespace=increase.namespace,
+                binding=increase.binding,
+                quota=found.quota,
+                version=increase.version,
+                before=increase.before.charge.to_json(),
+                after=increase.after.charge.to_json(),
+            )
+        await asyncio.sleep(LOOK_SECONDS)

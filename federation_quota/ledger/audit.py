@@ -1,0 +1,125 @@
+"""Looking back: was every increase that is stored reserved before? Pure, and exact to the version.
+
+A reservation is written before the increase that it stands for, and ended after it. So once the quotas have been seen
+up to the version of a stored increase, its reservation has been seen too; if not, something went past the quota. That
+is an alarm for people: what is stored is counted in any case.
+
+Bindings and accounts come by two watches, either of which may be ahead. An increase waits until the accounts have come
+as far; a reservation that has ended is remembered until the bindings have.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.resource_name import canonical
+
+# Increases that wait for the accounts' watch; where it hangs for so long that there are more, the oldest go unjudged.
+MOST_OPEN: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """A binding that was stored with more than before."""
+
+    namespace: str
+    binding: str
+    version: int
+    before: Claim
+    after: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class Unreserved:
+    """An increase, and the account that never reserved it."""
+
+    increase: Increase
+    quota: str
+
+
+@dataclass(slots=True)
+class _Watched:
+    account: Account
+    since: int  # it has been active as it is now, and watched, since that version
+    ended: dict[str, tuple[Reservation, int]] = field(default_factory=dict)  # and the version by which they had
+
+    def follow(self, account: Account) -> None:
+        kept = {one.id for one in account.reservations}
+        version = int(account.version)
+        self.ended.update((one.id, (one, version)) for one in self.account.reservations if one.id not in kept)
+        self.account = account
+
+    def is_same(self, account: Account) -> bool:
+        return self.account.uid == account.uid and self.account.active_shape == account.active_shape
+
+    def has_reserved(self, increase: Increase) -> bool:
+        lens = self.account.lens
+        before, after = lens.cost(increase.before), lens.cost(increase.after)
+        grown = {canonical(name) for name in self.account.limits if after[canonical(name)] > before[canonical(name)]}
+        return not grown or any(
+            all(lens.cost(one.claim)[name] >= after[name] for name in grown)
+            for one in self._reservations()
+            if one.binding == increase.binding
+        )
+
+    def _reservations(self) -> Iterator[Reservation]:
+        yield from self.account.reservations
+        yield from (reservation for reservation, _ in self.ended.values())
+
+
+class Audit:
+    """What one component has seen of accounts and increases."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, dict[str, _Watched]] = {}  # by namespace and name
+        self._open: deque[Increase] = deque(maxlen=MOST_OPEN)
+
+    def restart(self) -> None:
+        """The accounts are listed anew: what they were meanwhile is not known, and nothing before is judged."""
+        self._accounts.clear()
+        self._open.clear()
+
+    def account_stored(self, account: Account) -> None:
+        """An account as the watch saw it: every version, in order."""
+        here = self._accounts.setdefault(account.namespace, {})
+        known = here.get(account.name)
+        if not account.is_active:
+            here.pop(account.name, None)
+        elif known is not None and known.is_same(account):
+            known.follow(account)
+        else:
+            here[account.name] = _Watched(account, since=int(account.version))
+
+    def account_deleted(self, namespace: str, name: str) -> None:
+        """It is gone, and with it what it had to say."""
+        self._accounts.get(namespace, {}).pop(name, None)
+
+    def increased(self, increase: Increase) -> None:
+        """A binding as the watch saw it, with more of something than before."""
+        self._open.append(increase)
+
+    def reached(self, *, accounts: int, bindings: int) -> list[Unreserved]:
+        """The accounts have been seen up to that version, and the bindings up to that: what was never reserved."""
+        found: list[Unreserved] = []
+        still_open: list[Increase] = []
+        for increase in self._open:
+            if increase.version > accounts:
+                still_open.append(increase)
+            else:
+                found += (Unreserved(increase, name) for name in self._lacking(increase))
+        self._open = deque(still_open, MOST_OPEN)
+        seen = min([bindings, *(one.version - 1 for one in still_open)])
+        for here in self._accounts.values():
+            for watched in here.values():
+                watched.ended = {key: one for key, one in watched.ended.items() if one[1] > seen}
+        return found
+
+    def _lacking(self, increase: Increase) -> Iterator[str]:
+        """The accounts that should have reserved it and have not."""
+        for name, watched in self._accounts.get(increase.namespace, {}).items():
+            if watched.since < increase.version and not watched.has_reserved(increase):
+                yield name

@@ -1,0 +1,125 @@
+"""The listener for whoever watches over a process: `/metrics`, `/livez`, `/readyz`.
+
+Plain HTTP, or, where a token is asked for, TLS. Health needs no token: kubelets have none.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from federation_quota import metrics
+from federation_quota.health import Health
+from federation_quota.kube.authorization import AccessError, Authorizer, PathAccess
+
+log = structlog.get_logger()
+
+METRICS: Final = "/metrics"
+
+
+class ListenError(Exception):
+    """Nobody can listen there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Of the form ADDRESS:PORT; ValueError where it is not."""
+        host, _, port = text.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError(f"{text!r} is not of the form ADDRESS:PORT")
+        return cls(host.strip("[]"), int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Monitor(AbstractAsyncContextManager["Monitor"]):
+    """One process's. Listens inside its `async with` block."""
+
+    def __init__(
+        self,
+        address: Address,
+        health: Health,
+        *,
+        authorizer: Authorizer | None = None,  # None: whoever reaches it may read
+        tls: ssl.SSLContext | None = None,
+        sample: Callable[[], None] = lambda: None,  # set what is not kept up to date; called before each exposition
+    ) -> None:
+        self._address = address
+        self._sample = sample
+        self._authorizer = authorizer
+        self._tls = tls
+        self._turn = asyncio.Lock()
+        app = web.Application(client_max_size=64 * 1024)
+        app.add_routes([web.get(METRICS, self._expose), *health.routes()])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        await listen(self._runner, self._address, "--metrics-listen", tls=self._tls)
+        log.info("monitor.serving", host=self._address.host, port=self._address.port, tls=self._tls is not None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def _expose(self, request: web.Request) -> web.Response:
+        refusal = await self._refusal(request)
+        if refusal:
+            return refusal
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        async with self._turn:
+            self._sample()
+            # In a thread: with thousands of quotas this takes long enough for an admission to notice.
+            body = await asyncio.to_thread(encode, metrics.REGISTRY)
+        response = web.Response(body=body, headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+    async def _refusal(self, request: web.Request) -> web.Response | None:
+        if self._authorizer is None:
+            return None
+        try:
+            await self._authorizer.require(request.headers.get("Authorization"), PathAccess("get", request.path))
+        except AccessError as problem:
+            metrics.authorizations.labels(problem.result).inc()
+            challenge = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+            return web.Response(status=problem.status, text=f"{problem}\n", headers=challenge)
+        metrics.authorizations.labels("allowed").inc()
+        return None
+
+
+async def listen(
+    runner: web.AppRunner, address: Address, flag: str, *, tls: ssl.SSLContext | None = None, shares_port: bool = False
+) -> web.TCPSite:
+    """Have the application served there; ListenError, naming the flag that says where, if that cannot be."""
+    site = web.TCPSite(
+        runner,
+        address.host,
+        address.port,
+        ssl_context=tls,
+        reuse_address=True,
+        reuse_port=shares_port,
+        backlog=1024,
+    )
+    try:
+        await site.start()
+    except OSError as problem:
+        raise ListenError(f"cannot listen on {address} ({flag}): {problem.strerror or problem}") from None
+    return site
