@@ -175,18 +175,18 @@ class Candidate:
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
         dump.on_signal(names.CONTROLLERS, self._parts())
-        async with asyncio.TaskGroup() as tasks, self._monitor(tasks):
-            # A client of its own: behind other requests it could renew too late.
-            async with Client(self._federation.connection, connections=4) as client:
-                await self._installation.ensure_namespace(client)
-                self._elector = elector = Elector(
-                    client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
-                )
-                for reflector in (*self._reflectors, *self._trust.reflectors):
-                    tasks.create_task(reflector.run())
-                tasks.create_task(self._members.run())
-                tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
-                await elector.run(self._lead)
+        # A client of its own: behind other requests it could renew too late.
+        election = Client(self._federation.connection, connections=4)
+        async with asyncio.TaskGroup() as tasks, self._monitor(tasks), election as client:
+            await self._installation.ensure_namespace(client)
+            self._elector = elector = Elector(
+                client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
+            )
+            for reflector in (*self._reflectors, *self._trust.reflectors):
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._members.run())
+            tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
+            await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
         log.info("controllers.leading", token=leadership.token)
@@ -264,6 +264,9 @@ class Candidate:
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
         metrics.held.set(held)
+        metrics.member_stale.clear()  # some may have left the federation
+        for cluster, problem in self._members.problems().items():
+            metrics.member_stale.labels(cluster).set(bool(problem))
         if self._keeper and self._keeper.status.expires_at:
             expires_at = self._keeper.status.expires_at.timestamp()
             metrics.certificate_expiry_timestamp_seconds.labels("metrics").set(expires_at)
