@@ -126,6 +126,17 @@ KARMADA = ProgramSet(
     },
 )
 
+# No part of a federation: it renders and lints our chart.
+HELM = ProgramSet(
+    name="helm",
+    folder="helm",
+    origin="helm.sh/helm/v4",
+    packages={"helm.sh/helm/v4/cmd/helm": ("helm",)},
+    space_gib=2,
+    version_variable="helm.sh/helm/v4/internal/version.version",
+    version_arguments={"helm": ("version", "--short")},
+)
+
 
 def provide(wanted: ProgramSet, guard: Guard) -> Path:
     """The folder with the set's programs, built first if need be."""
