@@ -44,9 +44,9 @@ fix: env ## Mend what ruff can mend
 crds: env ## Write crds/ anew from the models
 	@$(BIN)/python hack/crds.py
 
-.PHONY: access
-access: env ## Render the chart's roles anew for local federations (needs helm, which is built)
-	@$(BIN)/python hack/access.py
+.PHONY: chart
+chart: env ## Write anew what follows from the chart: roles of local federations, the table in its README
+	@$(BIN)/python hack/chart.py
 
 .PHONY: bench
 bench: env ## Measure, as ratios against the peers in one run

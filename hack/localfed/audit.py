@@ -22,7 +22,7 @@ def flags(directory: Directory, users: Collection[str]) -> list[str]:
         "omitStages": ["RequestReceived"],
         "rules": [{"level": "Metadata", "users": sorted(users)}, {"level": "None"}],
     }
-    path = directory.pki / f"{NAME}-policy.json"
+    path = directory.path / f"{NAME}-policy.json"
     path.write_text(json.dumps(policy))
     return [f"--audit-policy-file={path}", f"--audit-log-path={directory.logs / NAME}.json"]
 

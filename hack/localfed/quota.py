@@ -22,7 +22,7 @@ NAMESPACE = "federation-quota-system"
 RELEASE = "fq"  # short, as user names in certificates must be
 
 ACCESS = Path(__file__).parent / "manifests" / "access.yaml"
-"""The roles: rendered from the chart by hack/access.py."""
+"""The roles: rendered from the chart by hack/chart.py."""
 
 
 def pod_user(identity: str) -> str:

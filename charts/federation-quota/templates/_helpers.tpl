@@ -106,11 +106,23 @@ capabilities: {drop: [ALL]}
 - --log-format={{ .Values.log.format }}
 {{- end -}}
 
-{{- /* Flags of both that serve. */ -}}
+{{- /* Flags of both that serve. Takes a dict of root and component. */ -}}
 {{- define "fq.servingArgs" -}}
-- --warn-only={{ .Values.warnOnly }}
+- --warn-only={{ .root.Values.warnOnly }}
 - --metrics-listen=0.0.0.0:8080
-- --metrics-authorization={{ .Values.metrics.authorization }}
+- --metrics-authorization={{ .root.Values.metrics.authorization }}
+{{- if eq .root.Values.metrics.authorization "token" }}
+{{- if eq .root.Values.certificates.mode "internal" }}
+- --metrics-server-names={{ include "fq.metricsName" . }}
+{{- else }}
+- --metrics-certificate=/etc/federation-quota/certificate/tls.crt
+- --metrics-key=/etc/federation-quota/certificate/tls.key
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "fq.metricsName" -}}
+{{ include "fq.fullname" .root }}-{{ .component }}-metrics.{{ .root.Release.Namespace }}.svc
 {{- end -}}
 
 {{- define "fq.probes" -}}
