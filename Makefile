@@ -54,6 +54,10 @@ reference: env ## Write docs/reference.md anew from the code
 metrics: env ## Write docs/metrics.md anew from the definitions
 	@$(BIN)/python hack/metrics.py
 
+.PHONY: chart
+chart: env ## Write anew what follows from the chart: roles of local federations, the table in its README
+	@$(BIN)/python hack/chart.py
+
 .PHONY: bench
 bench: env ## Measure, as ratios against the peers in one run; SET=members for one subject alone
 	@PYTHONPATH=hack $(BIN)/python -m bench $(SET)

@@ -17,6 +17,7 @@ from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
 from controllers.installation import Installation
 from controllers.members import Members
+from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
 from controllers.waking import WakingController
@@ -64,6 +65,7 @@ class Settings:
     webhook_url: str
     is_warning_only: bool
     authority: Path | None  # of the certificates that the webhook is given; None: the system has its own
+    uninstalls: bool  # instead of serving
 
 
 def flags() -> common.Parser:
@@ -76,6 +78,11 @@ def flags() -> common.Parser:
         "File with the CA of the certificate that the webhook is given; default: the system's own authority.",
     )
     parser.setting("--warn-only", "As the webhook's: nothing waits for quota.", "false", ["true", "false"])
+    parser.add_argument(
+        "--uninstall",
+        action="store_true",
+        help="Remove our webhook configurations, release what is held, and exit. Quotas stay.",
+    )
     return parser
 
 
@@ -83,6 +90,8 @@ def parse(arguments: list[str] | None = None) -> Settings:
     """The settings on the command line, or one clear line why they make no sense."""
     parser = flags()
     options = parser.parse_args(arguments)
+    if options.uninstall:
+        return Settings(common.common(options), "", is_warning_only=False, authority=None, uninstalls=True)
     if not options.webhook_url or not options.webhook_url.startswith("https://"):
         parser.error("--webhook-url is needed, and must start with https://")
     authority = Path(options.certificate_authority) if options.certificate_authority else None
@@ -97,6 +106,7 @@ def parse(arguments: list[str] | None = None) -> Settings:
         webhook_url=options.webhook_url.rstrip("/"),
         is_warning_only=options.warn_only == "true",
         authority=authority,
+        uninstalls=False,
     )
 
 
@@ -345,6 +355,12 @@ async def serve(settings: Settings) -> None:
 def main() -> None:
     """The console script."""
     settings = parse()
+    if settings.uninstalls:
+        try:
+            asyncio.run(uninstall(settings.common))
+        except (KubeError, RemovalError) as left:
+            raise SystemExit(f"not uninstalled, run it again: {left}") from None
+        return
     metrics.keep(metrics.CONTROLLERS)
     try:
         asyncio.run(serve(settings))

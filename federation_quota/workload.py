@@ -10,7 +10,7 @@ pod level: both sides of a comparison must be counted alike. Never here: what th
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from federation_quota.binding import Binding
+from federation_quota.binding import Binding, TemplateRef
 from federation_quota.quantity import ZERO, Quantity, QuantityError, from_json, parse
 from federation_quota.resource_name import canonical
 from federation_quota.resources import NOTHING, Resources
@@ -26,6 +26,10 @@ _SCALABLE: Final = frozenset({("apps", "Deployment"), ("apps", "ReplicaSet"), ("
 _JOB: Final = ("batch", "Job")
 _CRON_JOB: Final = ("batch", "CronJob")
 _POD: Final = ("", "Pod")
+
+# The kinds of the core group with pods. Of Kubernetes' other groups, apps and batch alone have such kinds.
+_CORE_WITH_PODS: Final = frozenset({"Pod", "PodTemplate", "ReplicationController"})
+_GROUPS_WITHOUT_PODS: Final = frozenset({"autoscaling", "policy"})
 
 _MOST_REPLICAS: Final = 2**31 - 1
 _MILLI: Final = 10**6
@@ -76,6 +80,13 @@ def priority_class(manifest: Manifest) -> str:
     if name is not None and not isinstance(name, str):
         raise WorkloadError("priorityClassName is not text")
     return name or ""
+
+
+def may_have_pods(template: TemplateRef) -> bool:
+    """Whether a kind can have a pod template; of other people's kinds that is not known, so they may."""
+    if not template.group:
+        return template.kind in _CORE_WITH_PODS
+    return template.group not in _GROUPS_WITHOUT_PODS and not template.group.endswith(".k8s.io")
 
 
 def pod_spec(manifest: Manifest) -> Manifest | None:

@@ -12,6 +12,8 @@ from environment import ROOT
 TARGETS = {
     "runtime.txt": ["pyproject.toml"],
     "dev.txt": ["pyproject.toml", "--group", "dev"],
+    # What the Dockerfile builds the wheel with: nothing newer than what the tests build with.
+    "build.txt": ["--group", "build", "--constraint", "requirements/dev.txt"],
     "go.txt": ["--group", "go"],
 }
 

@@ -5,7 +5,7 @@ where it is new or its template has changed, with one made from the template as 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -15,6 +15,7 @@ from federation_quota.binding import Binding, TemplateRef
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery, UnknownResourceError
+from federation_quota.kube.resource import Resource
 from federation_quota.stamp import STAMP_ANNOTATION, Stamp
 from webhook.review import ALLOWED, Verdict, later
 
@@ -29,6 +30,7 @@ class Stamping:
     discovery: Discovery
     priorities: Mapping[str, int]  # the value of each priority class
     timeout_seconds: float = 2.0
+    unreadable: set[str] = field(default_factory=set)  # the kinds of which it was said that their class is not known
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """The patch that stamps a binding; nothing where it carries the right stamp already."""
@@ -52,16 +54,21 @@ class Stamping:
             resource = await self.discovery.of_object(template.api_version, template.kind)
         except UnknownResourceError:
             return replace(binding.stamp, fault="") if not binding.stamp.fault else stamp.NO_STAMP
-        manifest = await self._read(template)
+        manifest = await self._read(template, resource) if workload.may_have_pods(template) else None
         name = workload.priority_class(manifest) if manifest else ""
         return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural)
 
-    async def _read(self, template: TemplateRef) -> dict[str, Any] | None:
-        resource = await self.discovery.of_object(template.api_version, template.kind)
+    async def _read(self, template: TemplateRef, resource: Resource) -> dict[str, Any] | None:
         namespace = template.namespace if resource.namespaced else None
         try:
             body = await self.client.get(resource, template.name, namespace, timeout_seconds=self.timeout_seconds)
         except error.NotFoundError:
+            return None
+        except error.ForbiddenError as problem:
+            # An administrator has not named this kind, and nobody is to be kept from using it for that.
+            if resource.plural not in self.unreadable:
+                self.unreadable.add(resource.plural)
+                log.warning("stamping.class_unknown", kind=template.kind, group=resource.group, problem=str(problem))
             return None
         return codec.decode_object(body)
 

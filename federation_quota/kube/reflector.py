@@ -282,7 +282,15 @@ class Reflector(Generic[T]):
 
     async def _check_for_rewind(self) -> None:
         """Has the server forgotten what we saw (an etcd that was restored)? It would stay silent until it caught up."""
-        pages = self._client.list(self._resource, self._namespace, limit=1, timeout_seconds=_GLANCE_SECONDS)
+        pages = self._client.list(
+            self._resource,
+            self._namespace,
+            # By name too, where it reads by name: a role may allow no more.
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            limit=1,
+            timeout_seconds=_GLANCE_SECONDS,
+        )
         async with contextlib.aclosing(pages):
             page = await anext(pages)
         self.last_heard = self._clock()

@@ -41,7 +41,7 @@ def build(wanted: ProgramSet, folder: Path, guard: Guard) -> None:
             go.copy_manifests(Path(part))
             (Path(part) / "programs").chmod(0o755)
             (Path(part) / "programs").rename(folder)
-        progress.done(f"built {', '.join(wanted.programs)}")
+        progress.done(f"built {', '.join(wanted.programs or wanted.manifests)}")
 
 
 class Go:
@@ -75,7 +75,7 @@ class Go:
         """Compile every package of the set into `part/programs`, under the names the programs go by."""
         packages = list(self._wanted.packages)
         total = 0
-        for line in self._run("list", "-deps", *packages):
+        for line in self._run("list", "-deps", *packages) if packages else ():
             # What is not yet in the module cache is announced on the same stream.
             total += not line.startswith("go: ")
             progress.update(line if line.startswith("go: ") else f"{total} packages to compile")
@@ -96,6 +96,7 @@ class Go:
         """Copy what the origin carries beside its code."""
         if not self._wanted.manifests:
             return
+        self._ask("mod", "download", self._wanted.origin)  # where nothing of it was compiled, it is not there yet
         origin = Path(self._ask("list", "-m", "-f", "{{.Dir}}", self._wanted.origin))
         for name, path in self._wanted.manifests.items():
             source, target = origin / path, part / "programs" / name

@@ -142,7 +142,7 @@ def logs(directory: Path, follow: bool, name: str) -> None:
 def build(into: Path | None) -> None:
     """Build all programs now, instead of when first needed."""
     with interruptible(), Guard() as guard:
-        for wanted in (programs.KUBERNETES, programs.KWOK, programs.KARMADA):
+        for wanted in (programs.KUBERNETES, programs.KWOK, programs.KARMADA, *programs.CHART):
             folder = programs.provide(wanted, guard)
             if into:
                 shutil.copytree(folder, into, symlinks=True, dirs_exist_ok=True)

@@ -56,15 +56,16 @@ class Cluster:
         """The file of its static bearer tokens."""
         return self.directory.pki / self.name / "tokens.csv"
 
-    def access(self, identity: str) -> kubeconfig.Access:
-        """An identity of its own for each program, so that the audit log tells them apart; all may do everything."""
-        certificate, key = self.authority.issue(identity, common_name=identity, organization=MASTERS)
+    def access(self, identity: str, user: str | None = None) -> kubeconfig.Access:
+        """An identity of its own for each program. All may do everything, but for a named user, whom roles are for."""
+        group = None if user else MASTERS
+        certificate, key = self.authority.issue(identity, common_name=user or identity, organization=group)
         return kubeconfig.Access(self.name, self.server, self.authority.certificate, certificate, key)
 
-    def kubeconfig(self, identity: str) -> Path:
+    def kubeconfig(self, identity: str, user: str | None = None) -> Path:
         """The kubeconfig file of a program."""
         path = self.directory.pki / self.name / f"{identity}.kubeconfig"
-        return path if path.exists() else kubeconfig.write(path, [self.access(identity)])
+        return path if path.exists() else kubeconfig.write(path, [self.access(identity, user)])
 
 
 def cluster(directory: Directory, name: str, port: int) -> Cluster:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from localfed import karmada, kubeconfig, lock, marker, nodes, ports, process, programs, topology
+from localfed import karmada, kubeconfig, lock, marker, nodes, ports, process, programs, quota, topology
 from localfed.console import Progress
 from localfed.directory import STATE, Directory, Shape, State
 from localfed.errors import FederationError
@@ -172,6 +172,8 @@ class Federation:
             launcher.start(plan.karmada_controllers())
             progress.update("Karmada is ready")
             karmada.wait_for_members(self.kubectl, plan.members)
+        if shape.quota:
+            quota.grant(self.kubectl)
         launcher.start(plan.quota_system())
         progress.done("up")
 

@@ -126,6 +126,44 @@ KARMADA = ProgramSet(
     },
 )
 
+# No part of a federation: it renders and lints our chart.
+HELM = ProgramSet(
+    name="helm",
+    folder="helm",
+    origin="helm.sh/helm/v4",
+    packages={"helm.sh/helm/v4/cmd/helm": ("helm",)},
+    space_gib=2,
+    version_variable="helm.sh/helm/v4/internal/version.version",
+    version_arguments={"helm": ("version", "--short")},
+)
+
+# Nothing to run: the real definitions of other people's kinds that the chart makes objects of.
+CERT_MANAGER = ProgramSet(
+    name="cert-manager",
+    folder="crds",
+    origin="github.com/cert-manager/cert-manager",
+    packages={},
+    space_gib=0.1,
+    manifests={
+        f"{kind}.yaml": f"deploy/crds/cert-manager.io_{kind}.yaml"
+        for kind in ("certificates", "clusterissuers", "issuers")
+    },
+)
+PROMETHEUS_OPERATOR = ProgramSet(
+    name="prometheus-operator",
+    folder="crds",
+    origin="github.com/prometheus-operator/prometheus-operator",
+    packages={},
+    space_gib=0.1,
+    manifests={
+        f"{kind}.yaml": f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+        for kind in ("prometheusrules", "servicemonitors")
+    },
+)
+
+# The chart's, and no part of a federation.
+CHART = (HELM, CERT_MANAGER, PROMETHEUS_OPERATOR)
+
 
 def provide(wanted: ProgramSet, guard: Guard) -> Path:
     """The folder with the set's programs, built first if need be."""

@@ -2,16 +2,44 @@
 
 Webhook replicas share one port (the kernel deals the connections out), as a Service would share one address. Each
 process has a port of its own for metrics and health.
+
+Each deployable may do what the chart's roles let it do, and no more. The federation is also the cluster that the system
+runs in, where each has a second identity: the ServiceAccount of its pods.
 """
 
 import sys
+from pathlib import Path
+
+import yaml
 
 from localfed.controlplane import Cluster
+from localfed.kubectl import Kubectl
 from localfed.ports import LOOPBACK
 from localfed.process import Spec
 
 WEBHOOK = "federation-quota-webhook"
 CONTROLLERS = "federation-quota-controllers"
+NAMESPACE = "federation-quota-system"
+RELEASE = "fq"  # short, as user names in certificates must be
+
+ACCESS = Path(__file__).parent / "manifests" / "access.yaml"
+"""The roles: rendered from the chart by hack/chart.py."""
+
+
+def pod_user(identity: str) -> str:
+    """The user that the pods of a deployable are in the cluster that they run in."""
+    return f"system:serviceaccount:{NAMESPACE}:{identity.replace('federation-quota', RELEASE)}"
+
+
+USERS = [user for identity in (WEBHOOK, CONTROLLERS) for user in (identity, pod_user(identity))]
+
+
+def grant(kubectl: Kubectl) -> None:
+    """Apply the roles."""
+    labels = {"namespace.karmada.io/skip-auto-propagation": "true"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
+    kubectl.apply(namespace)
+    kubectl.apply(*(one for one in yaml.safe_load_all(ACCESS.read_text()) if one))
 
 
 def webhook_name(number: int) -> str:
@@ -65,7 +93,9 @@ def _health(port: int) -> str:
 
 def _common(federation: Cluster, identity: str, metrics_port: int) -> list[str]:
     return [
-        f"--kubeconfig={federation.kubeconfig(identity)}",
+        f"--kubeconfig={federation.kubeconfig(identity, user=identity)}",
+        f"--host-kubeconfig={federation.kubeconfig(f'{identity}-pod', user=pod_user(identity))}",
+        f"--namespace={NAMESPACE}",
         f"--system-users={WEBHOOK},{CONTROLLERS}",
         f"--metrics-listen={LOOPBACK}:{metrics_port}",
     ]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from localfed import controlplane, karmada, nodes, programs, quota
+from localfed import audit, controlplane, karmada, nodes, programs, quota
 from localfed.controlplane import FEDERATION, Cluster
 from localfed.directory import Directory, Shape, State
 from localfed.process import Spec
@@ -57,9 +57,10 @@ class Topology:
         for member in self.members:
             karmada.write_token(member)
         etcd_port = self._ports["etcd"]
-        return self._flagged(
-            [controlplane.api_server(cluster, self.kubernetes, etcd_port) for cluster in self.clusters]
-        )
+        specs = [controlplane.api_server(cluster, self.kubernetes, etcd_port) for cluster in self.clusters]
+        if self._shape.quota:
+            specs[0] = replace(specs[0], argv=[*specs[0].argv, *audit.flags(self._directory, quota.USERS)])
+        return self._flagged(specs)
 
     def controllers(self) -> list[Spec]:
         """Kubernetes' own controllers, and the webhook that Karmada's kinds need before their first object."""
