@@ -232,7 +232,7 @@ class Health(BaseHTTPRequestHandler):
 
     answers: ClassVar[list[int]] = []
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's own
+    def do_GET(self) -> None:
         self.send_response(self.answers.pop(0) if self.path == "/readyz" else 404)
         self.end_headers()
         self.wfile.write(b"views: bindings are still being read")
