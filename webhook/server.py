@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 
 from federation_quota.kube import codec
+from webhook.listener import Listener
 from webhook.review import Verdict, encode, later, refuse
 
 log = structlog.get_logger()
@@ -25,8 +26,6 @@ LARGEST_BODY = 16 * 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # Kept back for the way home: an answer that comes too late is an error for the client, one in time is at least «later».
 MARGIN_SECONDS = 0.5
-# For who has connected when listening ends, and has not asked yet.
-LINGER_SECONDS = 0.5
 _TIMEOUT = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
@@ -36,29 +35,24 @@ class Server:
     def __init__(self, hooks: Mapping[str, Hook], *, is_ready: Callable[[], str]) -> None:
         self._is_ready = is_ready  # why not, or nothing
         self._is_draining = False
-        self._site: web.TCPSite | None = None
         self._app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._part])
         self._app.router.add_get("/livez", _alive)
         self._app.router.add_get("/readyz", self._ready)
         for path, hook in hooks.items():
             self._app.router.add_post(path, _handler(hook))
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=30)
+        self._listener = Listener(self._runner)
 
     async def start(self, host: str, port: int, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
-        """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
+        """Listen; `shares_port`: beside other replicas on the same machine."""
         await self._runner.setup()
-        self._site = web.TCPSite(
-            self._runner, host, port, ssl_context=context, reuse_address=True, reuse_port=shares_port, backlog=1024
-        )
-        await self._site.start()
+        await self._listener.open(host, port, context, shares_port=shares_port)
 
     async def stop(self, drain_seconds: float) -> None:
         """Say that no more should come, go on answering what comes anyway, then finish what is under way."""
         self._is_draining = True
         await asyncio.sleep(drain_seconds)
-        if self._site:
-            await self._site.stop()
-            await asyncio.sleep(LINGER_SECONDS)
+        await self._listener.close()
         await self._runner.cleanup()
 
     @web.middleware
