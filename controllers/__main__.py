@@ -115,12 +115,13 @@ class Candidate:
 
     def __init__(self, settings: Settings, federation: Client, host: Client) -> None:
         namespace = settings.common.namespace
+        self._federation = federation
+        self._namespace = namespace
         self._leadership: Leadership | None = None
         # Everything below writes as the leader, or not at all.
         self._host = host  # a standby, too, asks it who may read metrics
         federation, host = federation.permitted(self._permit), host.permitted(self._permit)
-        self._federation = federation
-        self._namespace = namespace
+        self._led = federation
         self._monitoring = settings.common.monitoring
         self._observation = Observation()
         self._lag = Lag(self._observation, asyncio.get_running_loop().time)
@@ -227,8 +228,8 @@ class Candidate:
         """Leases of replicas that are long gone pile up otherwise."""
         while True:
             try:
-                await take_roll(self._federation, self._namespace, names.selector(names.REPLICAS), self._roster)
-                await sweep(self._federation, self._namespace, self._roster)
+                await take_roll(self._led, self._namespace, names.selector(names.REPLICAS), self._roster)
+                await sweep(self._led, self._namespace, self._roster)
             except KubeError as problem:
                 log.warning("presence.not_swept", problem=str(problem))
             await asyncio.sleep(SWEEP_SECONDS)

