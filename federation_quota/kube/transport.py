@@ -69,8 +69,10 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as raised:
-        raise NoAnswerError(f"{what}: {raised}", was_sent=False, is_permanent=True) from raised
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as raised:
+        raise NoAnswerError(f"{what}: {_words(raised)}", was_sent=False, is_permanent=True) from raised
+    except aiohttp.ClientConnectorError as raised:
+        raise NoAnswerError(f"{what}: {_words(raised)}", was_sent=False) from raised
+    except (aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as raised:
         raise NoAnswerError(f"{what}: {raised}", was_sent=False) from raised
     except aiohttp.SocketTimeoutError as raised:
         raise SilenceError(f"{what}: nothing was heard for too long") from raised
@@ -79,6 +81,15 @@ def translated(what: str) -> Iterator[None]:
         if isinstance(raised, TimeoutError) and not isinstance(raised, aiohttp.ClientError):
             raise
         raise NoAnswerError(f"{what}: {type(raised).__name__}: {raised}") from raised
+
+
+def _words(raised: aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError) -> str:
+    """What went wrong, without the address of a Python object: these texts reach statuses that people read."""
+    if isinstance(raised, aiohttp.ClientConnectorCertificateError):
+        cause: Exception = raised.certificate_error
+    else:
+        cause = raised.os_error
+    return f"cannot connect to {raised.host}:{raised.port}: {cause}"
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:

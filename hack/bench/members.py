@@ -81,7 +81,8 @@ def _rows(ours: list[dict[str, float]], bare: list[dict[str, float]], count: int
 
 def _in_a_process(side: str, kubeconfig: str) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.members", side, kubeconfig]
-    told: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, env=os.environ).stdout)
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ).stdout
+    told: dict[str, float] = json.loads(said.splitlines()[-1])  # after what was logged
     return told
 
 

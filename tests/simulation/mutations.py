@@ -15,6 +15,7 @@ from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
+from federation_quota.ledger.view import View
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import SimulatedStore, World
 
@@ -77,6 +78,18 @@ def charge_as_if_every_account_saw_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Books, "judge", judge)
 
 
+def what_is_unbound_left_out(patch: pytest.MonkeyPatch) -> None:
+    """What members use beyond what is bound stands in the account, and nobody counts it."""
+    original = Books.__init__
+
+    def init(self: Books, account: Account, view: View) -> None:
+        original(self, account, view)
+        self._spent -= account.unbound
+        self.used -= account.unbound
+
+    patch.setattr(Books, "__init__", init)
+
+
 def no_joining(patch: pytest.MonkeyPatch) -> None:
     """A new account is used at once, by whoever sees it."""
     patch.setattr(Account, "is_active", True)
@@ -110,6 +123,7 @@ ALL: list[Mutation] = [
     one_id_per_binding,
     no_reservation_where_another_covers,
     charge_as_if_every_account_saw_it,
+    what_is_unbound_left_out,
     no_joining,
     joining_with_empty_hands,
     legacies_that_forget,

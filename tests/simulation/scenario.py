@@ -51,6 +51,7 @@ class Scenario:
         self.replica_names = (f"replica{number}" for number in itertools.count())
         self.ids = itertools.count()
         self.unrest = self.rng.choice(self.UNREST)
+        self.strangers = self.rng.choice((0.0, 0.2))  # how often what members use beyond what is bound changes
         self._tasks: asyncio.TaskGroup
         self._lives: dict[str, asyncio.Task[None]] = {}
 
@@ -272,13 +273,16 @@ class Scenario:
                 for account in list(world.accounts.values()):
                     with contextlib.suppress(ConflictError, UnreachableError):
                         settled = await settler.settle(account, replica.observation, expiry, store)
+                        if self.rng.random() < self.strangers:
+                            settled = replace(settled, unbound=Resources({"cpu": parse(self.rng.randint(0, 4))}))
+                            world.note("unbound")
                         if settled is not account:
                             await store.write(settled)
 
     # What must be true
 
     def check(self, decision: Decision) -> None:
-        """With all that was stored, and all that was admitted and did arrive later, the admission fitted."""
+        """With all that was stored, all that was admitted and did arrive later, and what is unbound, it fitted."""
         account, ours = decision.account, decision.reservation
         arrived = [one for one in decision.flights if one.stored_at is not None]
         if not any(flight.id == ours.id for flight in arrived):
@@ -286,7 +290,7 @@ class Scenario:
         claims = {name: [claim] for name, claim in decision.stored.items()}
         for flight in arrived:
             claims.setdefault(flight.binding, []).append(flight.claim)
-        total = Resources()
+        total = account.unbound
         for several in claims.values():
             accounted = Resources()
             for claim in several:
@@ -312,5 +316,6 @@ class Scenario:
                     raise Violation(f"{account.name} still holds {len(account.reservations)} reservations")
                 if replica.observation.view.version >= self.world.version:
                     books = Books(account, replica.observation.view)
-                    if books.used != self.world.spent(account):
-                        raise Violation(f"{account.name}: used {books.used}, stored {self.world.spent(account)}")
+                    expected = self.world.spent(account) + account.unbound
+                    if books.used != expected:
+                        raise Violation(f"{account.name}: used {books.used}, stored and unbound {expected}")
