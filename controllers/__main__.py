@@ -6,7 +6,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,13 @@ from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
 from controllers.waking import WakingController
-from federation_quota import dump, logs, metrics, names
+from federation_quota import dump, logs, metrics, monitoring, names
 from federation_quota import settings as common
 from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.health import Health, not_stuck
 from federation_quota.kube import certificates, codec, config
-from federation_quota.kube.authorization import Authorizer
 from federation_quota.kube.client import Client
 from federation_quota.kube.elector import Elector, Leadership, LeadershipLostError
 from federation_quota.kube.error import KubeError
@@ -42,8 +41,6 @@ from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.audit import Audit
-from federation_quota.monitoring import Monitor
-from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.placement import Placements
 
 log = structlog.get_logger()
@@ -181,14 +178,20 @@ class Candidate:
                 "waking": not_stuck(self._waking.busy_seconds),
             },
         )
-        self._keeper: CertificateKeeper | None = None
 
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
-        dump.on_signal(names.CONTROLLERS, self._parts())
+        async with asyncio.TaskGroup() as tasks:
+            monitor = monitoring.build(
+                self._monitoring, self._health, self._sample, host=self._host, namespace=self._namespace, tasks=tasks
+            )
+            dump.on_signal(names.CONTROLLERS, {**self._parts(), "monitor": monitor.describe})
+            async with monitor:
+                await self._stand(tasks)
+
+    async def _stand(self, tasks: asyncio.TaskGroup) -> None:
         # A client of its own: behind other requests it could renew too late.
-        election = Client(self._federation.connection, connections=4)
-        async with asyncio.TaskGroup() as tasks, self._monitor(tasks), election as client:
+        async with Client(self._federation.connection, connections=4) as client:
             await self._installation.ensure_namespace(client)
             self._elector = elector = Elector(
                 client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
@@ -238,22 +241,6 @@ class Candidate:
         await take_roll(self._federation, self._namespace, names.selector(names.REPLICAS), self._roster)
         return bool(self._roster.live())
 
-    def _monitor(self, tasks: asyncio.TaskGroup) -> Monitor:
-        settings = self._monitoring
-        if not settings.needs_token:
-            return Monitor(settings.address, self._health, sample=self._sample)
-        context = ReloadableContext()
-        if settings.certificate:
-            source = certificates.provided(*settings.certificate)
-        else:
-            view = certificates.AuthorityView(self._host, self._namespace)
-            tasks.create_task(view.reflector.run(), name="authority")
-            source = certificates.internal(view, settings.server_names)
-        self._keeper = certificates.keeper(source, context, certificates.trusted_anyhow)
-        tasks.create_task(self._keeper.run(), name="metrics certificate")
-        authorizer = Authorizer(self._host)
-        return Monitor(settings.address, self._health, authorizer=authorizer, tls=context.context, sample=self._sample)
-
     @property
     def _leads(self) -> bool:
         leadership = self._elector.leadership if self._elector else None
@@ -278,9 +265,6 @@ class Candidate:
         metrics.member_stale.clear()  # some may have left the federation
         for cluster, problem in self._members.problems().items():
             metrics.member_stale.labels(cluster).set(bool(problem))
-        if self._keeper and self._keeper.status.expires_at:
-            expires_at = self._keeper.status.expires_at.timestamp()
-            metrics.certificate_expiry_timestamp_seconds.labels("metrics").set(expires_at)
 
     def _parts(self) -> dict[str, dump.Part]:
         """What SIGUSR2 shows."""
@@ -296,7 +280,6 @@ class Candidate:
             ],
             "queues": lambda: [self._queue.describe(), *self._waking.describe()],
             "reflectors": lambda: [one.describe() for one in reflectors],
-            "certificate": lambda: asdict(self._keeper.status) if self._keeper else None,
         }
 
     def _quota_stored(self, account: Account) -> None:

@@ -209,7 +209,7 @@ certificate_expiry_timestamp_seconds = _gauge(
 )
 workqueue_depth = _gauge(
     "workqueue_depth",
-    "Keys that wait to be worked on, those for later included.",
+    "Keys whose time has come and that nobody works on yet; 0 where this replica stands by.",
     "queue",
     by=BOTH,
     remedy="Growing without end: the work fails (`workqueue.failed` in the log) or the API server is slow.",

@@ -7,7 +7,8 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,7 +18,10 @@ from prometheus_client.exposition import choose_encoder
 
 from federation_quota import metrics
 from federation_quota.health import Health
+from federation_quota.kube import certificates
 from federation_quota.kube.authorization import AccessError, Authorizer, PathAccess
+from federation_quota.kube.client import Client
+from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 
 log = structlog.get_logger()
 
@@ -47,6 +51,16 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the process can be watched over, and by whom."""
+
+    address: Address
+    needs_token: bool = False
+    server_names: tuple[str, ...] = ()
+    certificate: tuple[Path, Path] | None = None  # files with a chain and its key; None: of the system's own authority
+
+
 class Monitor(AbstractAsyncContextManager["Monitor"]):
     """One process's. Listens inside its `async with` block."""
 
@@ -57,12 +71,14 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         *,
         authorizer: Authorizer | None = None,  # None: whoever reaches it may read
         tls: ssl.SSLContext | None = None,
+        keeper: CertificateKeeper | None = None,  # of what `tls` serves, where that is served here alone
         sample: Callable[[], None] = lambda: None,  # set what is not kept up to date; called before each exposition
     ) -> None:
         self._address = address
         self._sample = sample
         self._authorizer = authorizer
         self._tls = tls
+        self._keeper = keeper
         self._turn = asyncio.Lock()
         app = web.Application(client_max_size=64 * 1024)
         app.add_routes([web.get(METRICS, self._expose), *health.routes()])
@@ -79,6 +95,11 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
     ) -> None:
         await self._runner.cleanup()
 
+    def describe(self) -> dict[str, object]:
+        """How it stands, for people."""
+        status = asdict(self._keeper.status) if self._keeper else None
+        return {"address": str(self._address), "needs_token": self._authorizer is not None, "certificate": status}
+
     async def _expose(self, request: web.Request) -> web.Response:
         refusal = await self._refusal(request)
         if refusal:
@@ -86,6 +107,8 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         async with self._turn:
             self._sample()
+            if self._keeper:
+                show_expiry("metrics", self._keeper)
             # In a thread: with thousands of quotas this takes long enough for an admission to notice.
             body = await asyncio.to_thread(encode, metrics.REGISTRY)
         response = web.Response(body=body, headers={"Content-Type": content_type})
@@ -103,6 +126,41 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
             return web.Response(status=problem.status, text=f"{problem}\n", headers=challenge)
         metrics.authorizations.labels("allowed").inc()
         return None
+
+
+def build(
+    settings: Settings,
+    health: Health,
+    sample: Callable[[], None],
+    *,
+    host: Client,  # whose tokens are asked for, and where the system's authority is
+    namespace: str,
+    tasks: asyncio.TaskGroup,
+    shared: ssl.SSLContext | None = None,  # served where there is no certificate for this listener alone
+) -> Monitor:
+    """The listener that the settings ask for."""
+    if not settings.needs_token:
+        return Monitor(settings.address, health, sample=sample)
+    authorizer = Authorizer(host)
+    if shared and not settings.certificate:
+        return Monitor(settings.address, health, authorizer=authorizer, tls=shared, sample=sample)
+    if settings.certificate:
+        source = certificates.provided(*settings.certificate)
+    else:
+        view = certificates.AuthorityView(host, namespace)
+        tasks.create_task(view.reflector.run(), name="metrics authority")
+        source = certificates.internal(view, settings.server_names)
+    context = ReloadableContext()
+    keeper = certificates.keeper(source, context, certificates.trusted_anyhow)
+    tasks.create_task(keeper.run(), name="metrics certificate")
+    return Monitor(settings.address, health, authorizer=authorizer, tls=context.context, keeper=keeper, sample=sample)
+
+
+def show_expiry(listener: str, keeper: CertificateKeeper) -> None:
+    """Set the metric of what that listener serves."""
+    expires_at = keeper.status.expires_at
+    if expires_at:
+        metrics.certificate_expiry_timestamp_seconds.labels(listener).set(expires_at.timestamp())
 
 
 async def listen(

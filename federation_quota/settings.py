@@ -10,20 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from federation_quota import logs
-from federation_quota.monitoring import Address
+from federation_quota import logs, monitoring
 
 PREFIX = "FEDERATION_QUOTA_"
-
-
-@dataclass(frozen=True, slots=True)
-class Monitoring:
-    """Where the process can be watched over, and by whom."""
-
-    address: Address
-    needs_token: bool
-    server_names: tuple[str, ...]
-    certificate: tuple[Path, Path] | None  # files with a chain and its key; None: of the system's own authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +23,7 @@ class Settings:
     host_kubeconfig: str | None  # of the cluster that the system runs in; None: the same
     namespace: str  # on either, for leases and the authority's Secret
     system_users: frozenset[str]
-    monitoring: Monitoring
+    monitoring: monitoring.Settings
 
 
 class Parser(argparse.ArgumentParser):
@@ -84,9 +73,9 @@ def common(options: argparse.Namespace) -> Settings:
     users = frozenset(names(options.system_users))
     if not users:
         raise SystemExit("--system-users names nobody: the system could not write its own status")
-    monitoring = _monitoring(options)
+    watched = _monitoring(options)
     logs.configure(options.log_level, options.log_format)
-    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, monitoring)
+    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, watched)
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -94,9 +83,9 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _monitoring(options: argparse.Namespace) -> Monitoring:
+def _monitoring(options: argparse.Namespace) -> monitoring.Settings:
     try:
-        address = Address.parse(options.metrics_listen)
+        address = monitoring.Address.parse(options.metrics_listen)
     except ValueError as problem:
         raise SystemExit(f"--metrics-listen: {problem}") from None
     files = (options.metrics_certificate, options.metrics_key)
@@ -104,7 +93,7 @@ def _monitoring(options: argparse.Namespace) -> Monitoring:
         raise SystemExit("--metrics-certificate and --metrics-key go together")
     if files[0] and options.metrics_authorization == "none":
         raise SystemExit("--metrics-certificate is of no use without --metrics-authorization=token")
-    return Monitoring(
+    return monitoring.Settings(
         address=address,
         needs_token=options.metrics_authorization == "token",
         server_names=names(options.metrics_server_names),

@@ -3,21 +3,19 @@
 import asyncio
 import contextlib
 import signal
-import ssl
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from federation_quota import dump, hooks, karmadaquota, logs, metrics, names
+from federation_quota import dump, hooks, karmadaquota, logs, metrics, monitoring, names
 from federation_quota import settings as common
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
 from federation_quota.health import Health, not_stuck
 from federation_quota.kube import certificates, codec, config, legacies
-from federation_quota.kube.authorization import Authorizer
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.lease import elapsed
@@ -186,7 +184,6 @@ class Replica:
             health=self._health,
         )
         self._keeper = self._make_keeper()
-        self._monitor_keeper: CertificateKeeper | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
@@ -256,34 +253,21 @@ class Replica:
         return certificates.keeper(source, self._context, self._trust.trusts)
 
     def _monitor(self) -> Monitor:
-        settings = self._settings.common.monitoring
-        if not settings.needs_token:
-            return Monitor(settings.address, self._health, sample=self._sample)
-        return Monitor(
-            settings.address,
+        """What reviews are served with does for metrics, too, unless there is something for them alone."""
+        settings = self._settings.common
+        return monitoring.build(
+            settings.monitoring,
             self._health,
-            authorizer=Authorizer(self._host),
-            tls=self._monitor_context(),
-            sample=self._sample,
+            self._sample,
+            host=self._host,
+            namespace=settings.namespace,
+            tasks=self._tasks,
+            shared=self._context.context,
         )
 
     def _sample(self) -> None:
         metrics.view_lag_seconds.set(self._lag.seconds())
-        for listener, keeper in (("admission", self._keeper), ("metrics", self._monitor_keeper)):
-            if keeper is not None and keeper.status.expires_at:
-                expires_at = keeper.status.expires_at.timestamp()
-                metrics.certificate_expiry_timestamp_seconds.labels(listener).set(expires_at)
-
-    def _monitor_context(self) -> ssl.SSLContext:
-        """What reviews are served with does for metrics, too, unless there is something for them alone."""
-        files = self._settings.common.monitoring.certificate
-        if files is None:
-            return self._context.context
-        context = ReloadableContext()
-        keeper = certificates.keeper(certificates.provided(*files), context, certificates.trusted_anyhow)
-        self._monitor_keeper = keeper
-        self._tasks.create_task(keeper.run(), name="metrics certificate")
-        return context.context
+        monitoring.show_expiry("admission", self._keeper)
 
     def _why_not_current(self) -> str:
         return "" if self._presence.is_current() else "bindings and quotas are still being read"

@@ -61,6 +61,10 @@ class Schedule(Generic[K]):
         if key in self._again:
             self.add(key, self._again.pop(key))
 
+    def due(self, now: float) -> int:
+        """How many keys wait whose time has come."""
+        return sum(due <= now for due in list(self._due.values()))
+
     def next_due(self) -> float | None:
         """When there is something to take next."""
         self._clean()
@@ -93,7 +97,8 @@ class WorkQueue(Generic[K]):
         self._latency = metrics.workqueue_latency_seconds.labels(name)
         self._work = metrics.workqueue_work_seconds.labels(name)
         self._retries = metrics.workqueue_retries.labels(name)
-        metrics.workqueue_depth.labels(name).set_function(lambda: len(self))
+        self._serving: list[asyncio.AbstractEventLoop] = []  # one for each worker
+        metrics.workqueue_depth.labels(name).set_function(self._depth)
 
     def __len__(self) -> int:
         return len(self._schedule)
@@ -160,28 +165,40 @@ class WorkQueue(Generic[K]):
 
         `reconcile` may return after how many seconds it wants to see the key again. An exception means again, later.
         """
-        while True:
-            key = await self.get()
-            try:
-                again = await reconcile(key)
-            except Exception as problem:
-                delay = self.add_failed(key)
-                failures = self._failures[key]
-                log.warning(
-                    "workqueue.failed",
-                    queue=self.name,
-                    key=str(key),
-                    failures=failures,
-                    delay_seconds=round(delay, 3),
-                    error=repr(problem),
-                    exc_info=not isinstance(problem, KubeError),  # those explain themselves
-                )
-            else:
-                self.forget(key)
-                if again is not None:
-                    self.add_after(key, again)
-            finally:
-                self.done(key)
+        self._serving.append(asyncio.get_running_loop())
+        try:
+            while True:
+                await self._serve_one(reconcile)
+        finally:
+            self._serving.pop()
+
+    async def _serve_one(self, reconcile: Callable[[K], Awaitable[float | None]]) -> None:
+        key = await self.get()
+        try:
+            again = await reconcile(key)
+        except Exception as problem:
+            delay = self.add_failed(key)
+            failures = self._failures[key]
+            log.warning(
+                "workqueue.failed",
+                queue=self.name,
+                key=str(key),
+                failures=failures,
+                delay_seconds=round(delay, 3),
+                error=repr(problem),
+                exc_info=not isinstance(problem, KubeError),  # those explain themselves
+            )
+        else:
+            self.forget(key)
+            if again is not None:
+                self.add_after(key, again)
+        finally:
+            self.done(key)
+
+    def _depth(self) -> int:
+        """For the metric, whose thread asks. What nobody is there to work on does not pile up: standbys only gather."""
+        serving = self._serving[:1]
+        return self._schedule.due(serving[0].time()) if serving else 0
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, due: float | None) -> None:
         """Until something was added or finished, or until that time."""

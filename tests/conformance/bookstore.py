@@ -150,6 +150,7 @@ class Replica:
         self.store = store
         self.observation = Observation()
         self.is_present = True
+        self.batches: list[int] = []  # the admissions of each write
         self.accountant = Accountant(
             replica=lambda: name,
             observation=self.observation,
@@ -157,8 +158,13 @@ class Replica:
             tasks=tasks,
             is_present=lambda: self.is_present,
             expiry_seconds=expiry_seconds,
+            meter=self,
         )
         self._ids = itertools.count(1)
+
+    def committed(self, admissions: int) -> None:
+        """As its meter."""
+        self.batches.append(admissions)
 
     def relist(self) -> None:
         """Show everything there is: bindings and accounts."""

@@ -1,7 +1,9 @@
-"""Certificates that an administrator, or cert-manager, gives in files."""
+"""A federation with one replica of each, and certificates that an administrator, or cert-manager, gives in files."""
 
 import base64
-from pathlib import Path
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -9,31 +11,83 @@ from localfed.authority import Authority
 from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
+from localfed.kubectl import KubectlError
+from localfed.quota import controllers_name
 from tests.federation.manifests import quota
-from tests.federation.stage import Stage
+from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import binding
 
 pytestmark = pytest.mark.federation
 
 
-def test_hooks_trust_and_serve_what_was_given(guard: Guard, tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "given", "an authority of the administrator's")
+@dataclass(frozen=True)
+class Given:
+    """That federation."""
+
+    federation: Federation
+    authority: Authority
+
+    @property
+    def stage(self) -> Stage:
+        return Stage(self.federation, "default")
+
+
+@pytest.fixture(scope="module")
+def given(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Given]:
+    folder = tmp_path_factory.mktemp("given")
+    authority = Authority(folder / "given", "an authority of the administrator's")
     certificate, key = authority.issue("webhook", common_name="webhook")
     flags = {
         "quota-webhook-1": [f"--certificate={certificate}", f"--key={key}"],
         "quota-controllers-1": [f"--certificate-authority={authority.certificate}"],
     }
-    federation = Federation(tmp_path / "fed")
+    federation = Federation(folder / "fed")
     federation.up(Shape(members=0, quota=1, flags=flags), guard)
     try:
-        found = federation.kubectl.json("get", "validatingwebhookconfiguration", "federation-quota-validating")
-        for hook in found["webhooks"]:
-            assert base64.b64decode(hook["clientConfig"]["caBundle"]) == authority.certificate.read_bytes()
-        stage = Stage(federation, "default")
-        stage.apply(quota("q", {"pods": "1"}))
-        stage.quota_active("q")
-        with pytest.raises(Exception, match="exceeded quota: q, requested: pods=2, used: pods=0, limited: pods=1"):
-            stage.apply(binding("b", "default", 2))
-        assert "federation-quota-authority" not in federation.kubectl("get", "secrets", "-A")
+        yield Given(federation, authority)
     finally:
         federation.down()
+
+
+def test_hooks_trust_and_serve_what_was_given(given: Given) -> None:
+    federation, stage = given.federation, given.stage
+    found = federation.kubectl.json("get", "validatingwebhookconfiguration", "federation-quota-validating")
+    for hook in found["webhooks"]:
+        assert base64.b64decode(hook["clientConfig"]["caBundle"]) == given.authority.certificate.read_bytes()
+    stage.apply(quota("q", {"pods": "1"}))
+    stage.quota_active("q")
+    with pytest.raises(Exception, match="exceeded quota: q, requested: pods=2, used: pods=0, limited: pods=1"):
+        stage.apply(binding("b", "default", 2))
+    assert "federation-quota-authority" not in federation.kubectl("get", "secrets", "-A")
+
+
+def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
+    """In a federation of its own: for a moment it has no hooks."""
+    federation, stage = given.federation, given.stage
+
+    def alarms() -> float:
+        root = federation.spec(controllers_name(1)).health.removesuffix("/readyz")
+        with urllib.request.urlopen(f"{root}/metrics", timeout=10) as answer:  # noqa: S310 - loopback
+            lines = answer.read().decode().splitlines()
+        name = "federation_quota_increases_without_reservation_total"
+        return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
+    def is_smuggled() -> bool:
+        try:
+            stage.apply(binding("smuggled", "default", 3))
+        except KubectlError:
+            return False
+        return True
+
+    stage.apply(quota("alarmed", {"pods": "2"}))
+    stage.quota_active("alarmed")
+    stage.apply(binding("fair", "default", 1))
+    stage.apply(binding("fair", "default", 0), binding("fairer", "default", 1))
+    assert alarms() == 0
+    federation.kubectl("delete", "validatingwebhookconfiguration", "federation-quota-validating")
+    eventually(is_smuggled, what="it gets past", within_seconds=9)  # the hooks come back by themselves
+    eventually(lambda: alarms() >= 1, what="the alarm")
+    eventually(lambda: stage.used("alarmed") == {"pods": "4"}, what="it is counted all the same")
+    said = federation.log(controllers_name(1)).read_text()
+    [line] = [one for one in said.splitlines() if "audit.unreserved" in one and '"alarmed"' in one]
+    assert '"binding": "smuggled"' in line

@@ -1,7 +1,6 @@
-"""Tokens and rights, asked of a real API server, and the listener that needs them."""
+"""Tokens and rights, asked of a real API server."""
 
 import socket
-from dataclasses import dataclass
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,34 +17,16 @@ from federation_quota.kube.authorization import (
 from federation_quota.kube.client import Client
 from localfed.federation import Federation
 from localfed.ports import LOOPBACK
+from tests.federation.tokens import Tokens, issue
 
 pytestmark = pytest.mark.federation
 
 READ = PathAccess("get", "/metrics")
 
 
-@dataclass(frozen=True)
-class Tokens:
-    reader: str  # may read /metrics
-    stranger: str  # is known, and may not
-
-
-@pytest.fixture(scope="module")
-def tokens(federation: Federation) -> Tokens:
-    """Two ServiceAccounts of the host cluster, which here is the federation's own API server."""
-    kubectl = federation.kubectl
-    kubectl("create", "namespace", "monitoring")
-    for name in ("reader", "stranger"):
-        kubectl("create", "serviceaccount", name, "-n", "monitoring")
-    kubectl("create", "clusterrole", "metrics-reader", "--verb=get", "--non-resource-url=/metrics")
-    kubectl(
-        "create",
-        "clusterrolebinding",
-        "metrics-reader",
-        "--clusterrole=metrics-reader",
-        "--serviceaccount=monitoring:reader",
-    )
-    return Tokens(*(kubectl("create", "token", name, "-n", "monitoring").strip() for name in ("reader", "stranger")))
+@pytest.fixture
+def tokens(federation: Federation, namespace: str) -> Tokens:
+    return issue(federation, namespace)
 
 
 class Clock:
@@ -55,12 +36,14 @@ class Clock:
         return self.now
 
 
-async def test_a_token_with_the_right_passes_and_others_are_told_why(client: Client, tokens: Tokens) -> None:
+async def test_a_token_with_the_right_passes_and_others_are_told_why(
+    client: Client, namespace: str, tokens: Tokens
+) -> None:
     authorizer = Authorizer(client)
     user = await authorizer.require(f"Bearer {tokens.reader}", READ)
-    assert user.name == "system:serviceaccount:monitoring:reader"
-    assert "system:serviceaccounts:monitoring" in user.groups
-    with pytest.raises(ForbiddenError, match="monitoring:stranger may not get /metrics"):
+    assert user.name == f"system:serviceaccount:{namespace}:reader"
+    assert f"system:serviceaccounts:{namespace}" in user.groups
+    with pytest.raises(ForbiddenError, match=f"{namespace}:stranger may not get /metrics"):
         await authorizer.require(f"Bearer {tokens.stranger}", READ)
     with pytest.raises(ForbiddenError):  # the right is for that path alone
         await authorizer.require(f"Bearer {tokens.reader}", PathAccess("get", "/other"))

@@ -150,6 +150,7 @@ async def test_more_asks_than_one_write_takes_are_all_answered() -> None:
         asks = [replica.create(f"b{number}", claim(1)) for number in range(2 * MOST_IN_ONE_WRITE + 1)]
         assert kinds(await together(replica, *asks)) == ["Allowed"] * len(asks)
         assert len(store.writes) == 3
+        assert replica.batches == [MOST_IN_ONE_WRITE, MOST_IN_ONE_WRITE, 1]
 
 
 @in_simulated_time

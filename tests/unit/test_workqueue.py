@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from federation_quota import metrics
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.workqueue import Schedule, WorkQueue
 from tests.kube.eventually import eventually
@@ -169,6 +170,37 @@ async def test_reconcile_may_ask_to_see_the_key_again() -> None:
         await eventually(lambda: len(seen) == 3, "it is seen again")
         worker.cancel()
     assert seen == ["a"] * 3
+
+
+async def test_it_is_measured_while_somebody_serves_it() -> None:
+    queue: WorkQueue[str] = WorkQueue("measured", backoff=Backoff(10.0, 10.0))
+
+    def sample(name: str) -> float | None:
+        return metrics.REGISTRY.get_sample_value(f"federation_quota_workqueue_{name}", {"queue": "measured"})
+
+    release = asyncio.Event()
+
+    async def reconcile(key: str) -> float | None:
+        await release.wait()
+        if key == "bad":
+            raise ValueError("not yet")
+        return None
+
+    for key in ("bad", "good", "other"):
+        queue.add(key)
+    queue.add_after("later", 100.0)
+    assert sample("depth") == 0  # a standby's: it gathers, and nobody works
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        worker = group.create_task(queue.serve(reconcile))
+        await eventually(lambda: sample("depth") == 2, "one is taken, two wait, and one is for later")
+        assert queue.busy_seconds() >= 0
+        assert queue.describe()["waiting"] == 3
+        release.set()
+        await eventually(lambda: sample("work_seconds_count") == 3, "all are done")
+        worker.cancel()
+    assert (sample("latency_seconds_count"), sample("retries_total"), sample("depth")) == (3, 1, 0)
+    assert queue.busy_seconds() == 0
+    assert queue.describe()["failures"] == {"bad": 1}
 
 
 async def test_a_worker_that_is_cancelled_while_waiting_takes_nothing_with_it() -> None:
