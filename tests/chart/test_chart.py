@@ -14,10 +14,14 @@ import pytest
 import yaml
 
 from federation_quota import api, names
+from federation_quota.kube import config
+from localfed.authority import Authority
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
 from tests.chart.helm import CHART, NAMESPACE, Helm, HelmError, Manifest, Values
 from tests.chart.matrix import permutations
+
+pytestmark = pytest.mark.federation
 
 ROOT = Path(__file__).resolve().parents[2]
 PERMUTATIONS = dict(permutations())
@@ -55,7 +59,6 @@ def pods(manifests: list[Manifest]) -> list[Manifest]:
     ]
 
 
-@pytest.mark.federation
 def test_every_permutation_is_accepted_by_the_api_server(rendered: Rendered, server: Federation) -> None:
     """Objects that several permutations share are shown once; the rest under names of their own, all at once."""
     distinct: dict[str, Manifest] = {}
@@ -75,7 +78,6 @@ def accept(server: Federation, manifests: list[Manifest]) -> None:
     server.kubectl("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", manifest=listed)
 
 
-@pytest.mark.federation
 def test_the_api_server_would_notice(rendered: Rendered, server: Federation) -> None:
     """A field that does not exist, and a pod that is not restricted: neither gets by."""
     pod = next(one for one in pods(rendered[PLAIN]))
@@ -174,6 +176,27 @@ def test_everything_runs_twice_and_is_not_taken_down_together(rendered: Rendered
         one for one in of_kind(manifests, "Service") if one["metadata"]["name"] == "federation-quota-webhook"
     )
     assert service["spec"]["selector"] == deployments["federation-quota-webhook"]["spec"]["selector"]["matchLabels"]
+
+
+@pytest.mark.parametrize(
+    ("key", "folder", "server"),
+    [
+        ("karmada", "/etc/federation-quota/karmada", "https://karmada-apiserver.karmada-system.svc:5443"),
+        ("host", "/var/run/secrets/kubernetes.io/serviceaccount", "https://kubernetes.default.svc"),
+    ],
+)
+async def test_the_product_understands_the_kubeconfigs_that_the_chart_writes(
+    rendered: Rendered, tmp_path: Path, key: str, folder: str, server: str
+) -> None:
+    maps = of_kind(rendered["internal-token-guarded-policies"], "ConfigMap")
+    text: str = next(one for one in maps if one["metadata"]["name"].endswith("kubeconfig"))["data"][key]
+    assert folder in text
+    (tmp_path / "kubeconfig").write_text(text.replace(folder, str(tmp_path)))
+    (tmp_path / "token").write_text("a-token\n")
+    (tmp_path / "ca.crt").write_bytes(Authority(tmp_path / "pki", "ca").certificate.read_bytes())
+    connection = await config.load(kubeconfig=str(tmp_path / "kubeconfig"))
+    assert connection.server == server
+    assert (await connection.credentials.identity()).headers["Authorization"] == "Bearer a-token"
 
 
 def test_the_webhook_is_called_by_a_name_that_is_in_its_certificate(rendered: Rendered) -> None:
