@@ -28,7 +28,7 @@ class Helm:
     def template(self, values: Values, *arguments: str) -> list[Manifest]:
         """What the chart comes to with these values, hooks and tests included."""
         said = self._run("template", "federation-quota", str(CHART), *arguments, values=values)
-        return [one for one in yaml.safe_load_all(said) if one]
+        return [one for one in yaml.load_all(said, yaml.CSafeLoader) if one]
 
     def lint(self, values: Values) -> None:
         """HelmError where it finds anything to complain about."""

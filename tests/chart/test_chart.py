@@ -14,13 +14,18 @@ import pytest
 import yaml
 
 from federation_quota import api, names
+from federation_quota.kube import config
+from localfed.authority import Authority
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
 from tests.chart.helm import CHART, NAMESPACE, Helm, HelmError, Manifest, Values
 from tests.chart.matrix import permutations
 
+pytestmark = pytest.mark.federation
+
 ROOT = Path(__file__).resolve().parents[2]
 PERMUTATIONS = dict(permutations())
+PLAIN, MONITORED = "internal-kubeconfig-open-policies", "internal-kubeconfig-monitored-closed"
 
 Rendered = dict[str, list[Manifest]]
 
@@ -54,7 +59,6 @@ def pods(manifests: list[Manifest]) -> list[Manifest]:
     ]
 
 
-@pytest.mark.federation
 def test_every_permutation_is_accepted_by_the_api_server(rendered: Rendered, server: Federation) -> None:
     """Objects that several permutations share are shown once; the rest under names of their own, all at once."""
     distinct: dict[str, Manifest] = {}
@@ -74,22 +78,21 @@ def accept(server: Federation, manifests: list[Manifest]) -> None:
     server.kubectl("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", manifest=listed)
 
 
-@pytest.mark.federation
 def test_the_api_server_would_notice(rendered: Rendered, server: Federation) -> None:
     """A field that does not exist, and a pod that is not restricted: neither gets by."""
-    pod = next(one for one in pods(rendered["internal-kubeconfig-open-policies"]))
+    pod = next(one for one in pods(rendered[PLAIN]))
     pod["metadata"]["namespace"] = NAMESPACE
     privileged = json.loads(json.dumps(pod).replace('"runAsNonRoot": true', '"runAsNonRoot": false'))
     with pytest.raises(KubectlError, match=r'violates PodSecurity "restricted:latest": runAsNonRoot != true'):
         accept(server, [privileged])
-    monitor = of_kind(rendered["internal-kubeconfig-monitored-policies"], "ServiceMonitor")[0]
+    monitor = of_kind(rendered[MONITORED], "ServiceMonitor")[0]
     with pytest.raises(KubectlError, match=r'unknown field "endpoint" in com.coreos.monitoring'):
         accept(server, [{**monitor, "spec": {**monitor["spec"], "endpoint": []}}])
 
 
-@pytest.mark.parametrize("name", ["internal-kubeconfig-open-policies", "cert-manager-token-guarded-closed", "karmada"])
-def test_helm_has_nothing_to_complain_about(helm: Helm, name: str) -> None:
-    helm.lint(PERMUTATIONS[name])
+def test_helm_has_nothing_to_complain_about(helm: Helm) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(helm.lint, PERMUTATIONS.values()))
 
 
 @pytest.mark.parametrize(
@@ -151,12 +154,13 @@ def test_the_controllers_see_the_webhooks_key_only_where_they_serve_under_it(ren
         volume = next(one for one in spec["template"]["spec"]["volumes"] if one["name"] == "certificate")
         return [one["key"] for one in volume["secret"]["items"]]
 
-    assert keys("provided-kubeconfig-open-policies") == ["ca.crt"]
-    assert keys("provided-kubeconfig-guarded-policies") == ["ca.crt", "tls.crt", "tls.key"]
+    names_of = {name.rpartition("-")[0]: name for name in rendered}
+    assert keys(names_of["provided-kubeconfig-open"]) == ["ca.crt"]
+    assert keys(names_of["provided-kubeconfig-guarded"]) == ["ca.crt", "tls.crt", "tls.key"]
 
 
 def test_everything_runs_twice_and_is_not_taken_down_together(rendered: Rendered) -> None:
-    manifests = rendered["internal-kubeconfig-open-policies"]
+    manifests = rendered[PLAIN]
     deployments = {one["metadata"]["name"]: one for one in of_kind(manifests, "Deployment")}
     assert set(deployments) == {"federation-quota-webhook", "federation-quota-controllers"}
     budgets = {one["metadata"]["name"]: one for one in of_kind(manifests, "PodDisruptionBudget")}
@@ -172,6 +176,27 @@ def test_everything_runs_twice_and_is_not_taken_down_together(rendered: Rendered
         one for one in of_kind(manifests, "Service") if one["metadata"]["name"] == "federation-quota-webhook"
     )
     assert service["spec"]["selector"] == deployments["federation-quota-webhook"]["spec"]["selector"]["matchLabels"]
+
+
+@pytest.mark.parametrize(
+    ("key", "folder", "server"),
+    [
+        ("karmada", "/etc/federation-quota/karmada", "https://karmada-apiserver.karmada-system.svc:5443"),
+        ("host", "/var/run/secrets/kubernetes.io/serviceaccount", "https://kubernetes.default.svc"),
+    ],
+)
+async def test_the_product_understands_the_kubeconfigs_that_the_chart_writes(
+    rendered: Rendered, tmp_path: Path, key: str, folder: str, server: str
+) -> None:
+    maps = of_kind(rendered["internal-token-guarded-policies"], "ConfigMap")
+    text: str = next(one for one in maps if one["metadata"]["name"].endswith("kubeconfig"))["data"][key]
+    assert folder in text
+    (tmp_path / "kubeconfig").write_text(text.replace(folder, str(tmp_path)))
+    (tmp_path / "token").write_text("a-token\n")
+    (tmp_path / "ca.crt").write_bytes(Authority(tmp_path / "pki", "ca").certificate.read_bytes())
+    connection = await config.load(kubeconfig=str(tmp_path / "kubeconfig"))
+    assert connection.server == server
+    assert (await connection.credentials.identity()).headers["Authorization"] == "Bearer a-token"
 
 
 def test_the_webhook_is_called_by_a_name_that_is_in_its_certificate(rendered: Rendered) -> None:
@@ -194,7 +219,7 @@ def test_what_the_roles_name_is_what_the_product_is_called(rendered: Rendered) -
     named = {name for rule in rules for name in rule.get("resourceNames", [])}
     assert {names.VALIDATING, names.ADVISING, names.MUTATING, names.SYSTEM} <= named
     assert {resource.name for resource in api.RESOURCES} <= named
-    host = [rule for one in of_kind(rendered["internal-kubeconfig-open-policies"], "Role") for rule in one["rules"]]
+    host = [rule for one in of_kind(rendered[PLAIN], "Role") for rule in one["rules"]]
     assert {name for rule in host for name in rule.get("resourceNames", [])} == {names.AUTHORITY_SECRET}
 
 
@@ -256,7 +281,7 @@ def test_helm_test_tells_ready_pods_from_others() -> None:
 
 
 def test_alerts_and_dashboard_ask_for_metrics_alone(rendered: Rendered) -> None:
-    manifests = rendered["internal-kubeconfig-monitored-policies"]
+    manifests = rendered[MONITORED]
     rules = [
         rule
         for one in of_kind(manifests, "PrometheusRule")
@@ -275,7 +300,7 @@ def test_alerts_and_dashboard_ask_for_metrics_alone(rendered: Rendered) -> None:
 
 
 def test_the_image_has_no_registry_of_ours(rendered: Rendered) -> None:
-    images = {spec["containers"][0]["image"] for spec in pod_specs(rendered["internal-kubeconfig-open-policies"])}
+    images = {spec["containers"][0]["image"] for spec in pod_specs(rendered[PLAIN])}
     assert images == {"federation-quota:0.1.0"}
 
 

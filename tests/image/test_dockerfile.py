@@ -13,6 +13,8 @@ import pytest
 from localfed import cache, lock
 from tests.image.dockerfile import Instruction, Sandbox, parse
 
+pytestmark = pytest.mark.federation
+
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = parse((ROOT / "Dockerfile").read_text())
 ENVIRONMENT = "/opt/federation-quota"

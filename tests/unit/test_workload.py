@@ -282,3 +282,34 @@ class TestExceeds:
         manifest = deployment(container({"cpu": f"{cpu}m"}), replicas=replicas)
         fits = replicas <= {"m1": 3, "m2": 2, "m3": 4, "m9": 0}[cluster] and cpu <= 100
         assert (workload.exceeds(manifest, ADMITTED, cluster) == []) is fits
+
+
+class TestMayHavePods:
+    @pytest.mark.parametrize(
+        ("api_version", "kind"),
+        [
+            ("v1", "Pod"),
+            ("v1", "ReplicationController"),
+            ("apps/v1", "DaemonSet"),
+            ("batch/v1", "CronJob"),
+            ("argoproj.io/v1alpha1", "Rollout"),
+            ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        ],
+    )
+    def test_what_has_a_pod_template_or_could_have_one(self, api_version: str, kind: str) -> None:
+        assert workload.may_have_pods(TemplateRef(api_version, kind, "a", "b"))
+
+    @pytest.mark.parametrize(
+        ("api_version", "kind"),
+        [
+            ("v1", "Secret"),
+            ("v1", "ConfigMap"),
+            ("v1", "Service"),
+            ("policy/v1", "PodDisruptionBudget"),
+            ("autoscaling/v2", "HorizontalPodAutoscaler"),
+            ("networking.k8s.io/v1", "Ingress"),
+            ("rbac.authorization.k8s.io/v1", "Role"),
+        ],
+    )
+    def test_what_kubernetes_has_without_pods(self, api_version: str, kind: str) -> None:
+        assert not workload.may_have_pods(TemplateRef(api_version, kind, "a", "b"))
