@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from federation_quota.health import Health
+from federation_quota.monitoring import Address
 from federation_quota.pki.authority import create_authority, sign_leaf
 from federation_quota.pki.serving import ReloadableContext
 from tests.pki.tls import ADDRESS, client_context
@@ -50,10 +52,10 @@ async def webhook() -> AsyncIterator[Webhook]:
     authority = create_authority(now)
     context = ReloadableContext()
     context.load(sign_leaf(authority, [ADDRESS], now))
-    server = Server({}, is_ready=lambda: "")
+    server = Server({}, health=Health(ready={}, live={}))
     with socket.create_server((ADDRESS, 0)) as free:
         port = free.getsockname()[1]
-    await server.start(ADDRESS, port, context.context)
+    await server.start(Address(ADDRESS, port), context.context)
     yield Webhook(server, port, client_context([authority.certificate]))
     with contextlib.suppress(Exception):
         await server.stop(0)
