@@ -4,20 +4,26 @@ The federation API server's audit log has every request of the product's identit
 granted that was not used. The second half is only a statement about a whole run, and is skipped in others.
 """
 
+import asyncio
 from pathlib import Path
 
 import pytest
 import yaml
 
+from controllers.authority import SECRETS
+from federation_quota import names
 from federation_quota.kube import config
 from federation_quota.kube.client import Client
+from federation_quota.kube.mirrors import ObjectMirror
 from federation_quota.kube.presence import sweep, take_roll
+from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.roster import MEMORY_SECONDS, Roster
 from localfed import audit
 from localfed import quota as product
 from localfed.federation import Federation
 from tests.federation.permissions import Grant, Use, grants, refused, uses
 from tests.federation.stage import eventually
+from tests.kube.eventually import eventually as until
 
 pytestmark = [pytest.mark.federation, pytest.mark.last(2)]
 
@@ -73,16 +79,34 @@ async def test_leases_of_the_long_gone_are_swept_under_the_controllers_roles(fed
     federation.kubectl.apply(lease)
     clock = [0.0]
     roster = Roster(lambda: clock[0])
-    path = next(
-        flag.partition("=")[2]
-        for flag in federation.spec("quota-controllers-1").argv
-        if flag.startswith("--kubeconfig=")
-    )
+    path = _flag(federation, "quota-controllers-1", "--kubeconfig")
     async with Client(await config.load(kubeconfig=path)) as client:
         await take_roll(client, product.NAMESPACE, "test=gone", roster)
         clock[0] += MEMORY_SECONDS + 100
         await take_roll(client, product.NAMESPACE, "test=gone", roster)
         assert await sweep(client, product.NAMESPACE, roster) == 1
+
+
+async def test_a_mirror_that_may_read_by_name_alone_outlives_its_watch(federation: Federation) -> None:
+    """As the webhook's of its authority, whose watches end after five minutes; here, after one second."""
+    mirror = ObjectMirror()
+    path = _flag(federation, "quota-webhook-1", "--host-kubeconfig")
+    async with Client(await config.load(kubeconfig=path)) as client:
+        reflector = Reflector(
+            client,
+            SECRETS,
+            decode=ObjectMirror.decode,
+            sink=mirror,
+            namespace=product.NAMESPACE,
+            field_selector=f"metadata.name={names.AUTHORITY_SECRET}",
+            watch_seconds=1,
+        )
+        task = asyncio.create_task(reflector.run())
+        await until(lambda: reflector.reconnects >= 1, "its watch has ended")
+        metadata = {"name": names.AUTHORITY_SECRET, "namespace": product.NAMESPACE, "annotations": {"test": "seen"}}
+        federation.kubectl.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+        await until(lambda: "seen" in str(mirror.objects), "and it goes on")
+        task.cancel()
 
 
 def test_nothing_was_refused(federation: Federation) -> None:
@@ -106,6 +130,10 @@ def test_nothing_is_granted_that_was_never_used(federation: Federation, request:
     unused = {one for one in granted() if not any(map(one.covers, done)) and not _is_excused(one)}
     unused -= {one for one in unused if _is_template(one) and _is_used_otherwise(one, done)}
     assert not unused, "\n".join(sorted(map(str, unused)))
+
+
+def _flag(federation: Federation, process: str, flag: str) -> str:
+    return next(one.partition("=")[2] for one in federation.spec(process).argv if one.startswith(f"{flag}="))
 
 
 def _is_excused(grant: Grant) -> bool:
