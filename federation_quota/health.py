@@ -29,11 +29,11 @@ class Health:
 
     def why_not_ready(self) -> dict[str, str]:
         """The checks that fail, and why."""
-        return _failing(self._ready)
+        return failing(self._ready)
 
     def why_not_live(self) -> dict[str, str]:
         """The checks that fail, and why."""
-        return _failing(self._live)
+        return failing(self._live)
 
     def routes(self) -> list[web.RouteDef]:
         """For a listener of aiohttp's."""
@@ -59,7 +59,8 @@ def not_stuck(busy_seconds: Callable[[], float]) -> Check:
     return check
 
 
-def _failing(checks: Mapping[str, Check]) -> dict[str, str]:
+def failing(checks: Mapping[str, Check]) -> dict[str, str]:
+    """Those that fail, and why."""
     return {name: why for name, check in checks.items() if (why := check())}
 
 

@@ -14,7 +14,7 @@ from federation_quota import settings as common
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
-from federation_quota.health import Health, not_stuck
+from federation_quota.health import Check, Health, failing, not_stuck
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
@@ -167,7 +167,7 @@ class Replica:
             note=self._waiting.note,
         )
         self._health = Health(
-            ready={"views": self._why_not_current, "certificate": self._why_not_trusted},
+            ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
         self._server = Server(
@@ -211,7 +211,8 @@ class Replica:
     async def _is_ready(self, stopping: asyncio.Event) -> bool:
         """Wait until it is, or is asked to stop: a port that is open is one that answers, also to who only connects."""
         said: dict[str, str] = {}
-        while (reasons := self._health.why_not_ready()) and not stopping.is_set():
+        conditions = self._conditions()
+        while (reasons := failing(conditions)) and not stopping.is_set():
             if reasons != said:
                 log.info("webhook.not_ready", **reasons)
             said = reasons
@@ -219,6 +220,13 @@ class Replica:
                 async with asyncio.timeout(READY_LOOK_SECONDS):
                     await stopping.wait()
         return not stopping.is_set()
+
+    def _conditions(self) -> dict[str, Check]:
+        """What must hold before it listens."""
+        return {"views": self._why_not_current, "certificate": self._why_not_trusted}
+
+    def _why_not_listening(self) -> str:
+        return "" if self._server.is_listening else "its port is not open"
 
     def _quota_stored(self, account: Account) -> None:
         self._lag.hear(account.observed)

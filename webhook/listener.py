@@ -29,6 +29,11 @@ class Listener:
         self._site: web.SockSite | None = None
         self._context: ssl.SSLContext | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody can connect."""
+        return self._site is not None
+
     async def open(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
         """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
@@ -38,8 +43,9 @@ class Listener:
             self._socket = socket.create_server(place, family=family, backlog=BACKLOG, reuse_port=shares_port)
         except OSError as problem:
             raise ListenError(f"cannot listen on {address} (--listen): {problem.strerror or problem}") from None
-        self._site = web.SockSite(self._runner, self._socket, ssl_context=context, backlog=BACKLOG)
-        await self._site.start()
+        site = web.SockSite(self._runner, self._socket, ssl_context=context, backlog=BACKLOG)
+        await site.start()
+        self._site = site
 
     async def close(self) -> None:
         """Listen no more, and give those who have connected time to ask."""

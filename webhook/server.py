@@ -49,6 +49,11 @@ class Server:
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=30)
         self._listener = Listener(self._runner)
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether who connects is answered."""
+        return self._listener.is_open
+
     async def start(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
         """Listen; `shares_port`: beside other replicas on the same machine."""
         await self._runner.setup()
