@@ -30,7 +30,7 @@ def run(seed: int) -> tuple[int, str | None, dict[str, int]]:
     return seed, violation, scenario.world.counts
 
 
-@pytest.mark.timeout(1800)  # beside a busy federation it takes its time
+@pytest.mark.timeout(3600)  # beside a busy federation it takes its time
 def test_nothing_is_ever_over_admitted_or_leaked() -> None:
     happened: dict[str, int] = {}
     violations = []
