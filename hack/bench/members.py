@@ -46,7 +46,7 @@ MOST_BYTES = 100_000_000 / 50_000
 def run(effort: Effort) -> list[Comparison]:
     """All rows, on a federation that is made for it."""
     is_thorough = effort.rounds > 10
-    count, rounds = (MANY, 5) if is_thorough else (FEW, 1)
+    count, rounds = (MANY, 9) if is_thorough else (FEW, 1)
     with tempfile.TemporaryDirectory(prefix="bench-members-") as folder, Guard() as guard:
         federation = Federation(Path(folder) / "fed")
         try:
