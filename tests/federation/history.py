@@ -4,6 +4,7 @@ What a binding costs is computed here by code of its own, from the raw object: n
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from federation_quota.kube.client import Client
+from federation_quota.kube.error import NoAnswerError
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 
 
@@ -30,6 +32,7 @@ class History:
         self.stored: dict[str, Fraction] = {}
         self.highest = Fraction(0)
         self.versions = 0
+        self.version = 0  # everything up to here has been seen
         self.changed = asyncio.Event()
 
     @property
@@ -38,6 +41,8 @@ class History:
 
     def take(self, line: bytes) -> None:
         event = json.loads(line)
+        assert event["type"] != "ERROR", f"history is lost: {event['object']}"
+        self.version = int(event["object"]["metadata"]["resourceVersion"])
         if event["type"] == "BOOKMARK":
             return
         name = event["object"]["metadata"]["name"]
@@ -55,17 +60,21 @@ async def witness(client: Client, namespace: str) -> AsyncIterator[History]:
     """Watch from now on, until the block is left and everything stored in it was seen."""
     history = History()
     async for page in client.list(RESOURCE_BINDINGS, namespace):
-        version = page.version
+        history.version = page.version
         for raw in page.items:
             item = json.loads(bytes(raw))
             history.stored[item["metadata"]["name"]] = cpu(item)
 
     async def follow() -> None:
-        async with client.watch(RESOURCE_BINDINGS, namespace, version=version, timeout_seconds=600) as lines:
-            async for line in lines:
-                history.take(line)
+        while True:  # an API server drops who reads too slowly; from where it stopped nothing is missed
+            with contextlib.suppress(NoAnswerError):
+                watch = client.watch(RESOURCE_BINDINGS, namespace, version=history.version, timeout_seconds=600)
+                async with watch as lines:
+                    async for line in lines:
+                        history.take(line)
 
     task = asyncio.create_task(follow())
+    task.add_done_callback(lambda _task: history.changed.set())
     try:
         yield history
         stored = await _stored(client, namespace)
@@ -73,6 +82,8 @@ async def witness(client: Client, namespace: str) -> AsyncIterator[History]:
             while history.stored != stored:
                 await history.changed.wait()
                 history.changed.clear()
+                if task.done():
+                    task.result()  # why nothing more will come
     finally:
         task.cancel()
 
