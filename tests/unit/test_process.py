@@ -63,7 +63,8 @@ def eventually(condition: Callable[[], object]) -> None:
             "webhook",
             [f"--listen={HOST}:0", "--drain-seconds=0"],
             "views: bindings and quotas are still being read\n"
-            "certificate: no certificate is served that every hook trusts",
+            "certificate: no certificate is served that every hook trusts\n"
+            "listening: its port is not open",
         ),
         (
             "controllers",
