@@ -20,12 +20,17 @@ from federation_quota.kube.quotas import QuotaStore
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.settling import EXPIRY_SECONDS, Expiry
+from federation_quota.pace import Pace
 
 log = structlog.get_logger()
 
 # How old the time of the last look at a member may become in a status before that alone is worth a write.
 LAST_SEEN_SECONDS = 600.0
 MOST_UNDERCOUNTS = 8
+# In busy times one write says what many would have said. Nothing is decided by it: webhooks judge by their own views.
+PACE_SECONDS = 1.0
+MOST_WRITES_PER_SECOND = 20.0
+MOST_WRITES_AT_ONCE = 200.0
 
 
 class AccountController:
@@ -47,6 +52,7 @@ class AccountController:
         self._members = members
         self._reporting = reporting
         self._expiry = Expiry()
+        self._pace = Pace(seconds=PACE_SECONDS, per_second=MOST_WRITES_PER_SECOND, burst=MOST_WRITES_AT_ONCE)
         self._watches: dict[ObjectKey, member_usage.Watch] = {}
 
     def age_seconds(self, account: Account, identifier: str) -> float | None:
@@ -66,6 +72,9 @@ class AccountController:
             return None
         if self._observation.view.version < account.observed:
             return 0.1
+        now = asyncio.get_running_loop().time()
+        if wait := self._pace.wait_seconds(key, now):
+            return wait
         try:
             settled = await settler.settle(account, self._observation, self._expiry, self._store)
             news: list[undercount.Undercount] = []
@@ -73,6 +82,7 @@ class AccountController:
                 settled, news = self._with_members(key, settled)
             wanted = karmadaquota.status(settled, Books(settled, self._observation.view).used)
             if wanted != dict(karmadaquota.quota(account).status):
+                self._pace.done(key, now)
                 await self._store.write(settled)
                 for one in news:
                     self._reporting.undercounted(one)
@@ -125,7 +135,7 @@ class AccountController:
         return karmadaquota.with_members(account, figures, findings, now.strftime("%Y-%m-%dT%H:%M:%SZ")), news
 
     def _next_look(self, key: ObjectKey, account: Account) -> float | None:
-        looks = [EXPIRY_SECONDS / 4] if account.reservations else []
+        looks = [EXPIRY_SECONDS / 4] if account.reservations or account.advances else []
         watch = self._watches.get(key)
         if watch is not None:
             now = asyncio.get_running_loop().time()

@@ -64,7 +64,7 @@ class Installation:
 
     async def ensure_hooks(self, bundle: bytes) -> None:
         """The webhook configurations, trusting exactly that bundle."""
-        for configuration in hooks.configurations(self._url, bundle):
+        for configuration in hooks.configurations(self._url, bundle, self._system_users):
             version = self._looked_at.get(configuration["metadata"]["name"])
             if version:
                 # What it is to trust was decided on by what stood there: a leader that slept takes nothing back.
@@ -75,7 +75,7 @@ class Installation:
         """The configurations as they stand now; those that are not there are left out."""
         found = []
         self._looked_at.clear()
-        for configuration in hooks.configurations(self._url, b""):
+        for configuration in hooks.configurations(self._url, b"", self._system_users):
             resource = CONFIGURATIONS[configuration["kind"]]
             try:
                 body = await self._client.get(resource, configuration["metadata"]["name"])

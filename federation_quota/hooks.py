@@ -8,6 +8,8 @@ to people fails open: it stands in nobody's way, and what it could not say is sa
 """
 
 import base64
+import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
@@ -41,8 +43,9 @@ _WITHOUT_PODS: Final = [
 ]
 
 
-def configurations(url: str, bundle: bytes) -> list[dict[str, Any]]:
-    """Every configuration, for hooks served at `url` and trusted by `bundle`."""
+def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Every configuration, for hooks served at `url` and trusted by `bundle`; the statuses that the system's own users
+    write are nobody else's business."""
     return [
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -56,7 +59,14 @@ def configurations(url: str, bundle: bytes) -> list[dict[str, Any]]:
                     _alive(),
                     _changes(),
                 ),
-                _hook("karmadaquotas.quota.karmada.io", url + VALIDATE_QUOTAS, bundle, _quotas(), _alive()),
+                _hook(
+                    "karmadaquotas.quota.karmada.io",
+                    url + VALIDATE_QUOTAS,
+                    bundle,
+                    _quotas(),
+                    _alive(),
+                    _foreign(system_users),
+                ),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
             ],
         ),
@@ -152,6 +162,12 @@ def _rule(group: str, version: str, resources: list[str], operations: list[str] 
 def _alive() -> dict[str, str]:
     """What is being deleted only loses finalizers: nothing must stand in its way."""
     return {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+
+
+def _foreign(system_users: Iterable[str]) -> dict[str, str]:
+    """A status that we write needs no word of ours: it is written with every batch of admissions."""
+    ours = f"request.userInfo.username in {json.dumps(sorted(system_users))}"
+    return {"name": "not-our-own-status", "expression": f"request.subResource != 'status' || !({ours})"}
 
 
 def _changes() -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from federation_quota import condition, member_usage
 from federation_quota.api.karmadaquota import LONGEST_SUMMARY
 from federation_quota.condition import Finding
-from federation_quota.ledger.account import Account
+from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.quantity import ZERO, Quantity, QuantityError, parse
@@ -54,6 +54,7 @@ def read(stored: Mapping[str, Any]) -> Account:
         limits = {name: parse(amount) for name, amount in (spec.get("hard") or {}).items()}
         selector = Selector.from_spec(spec)
         reservations = tuple(read_reservation(one) for one in status.get("reservations") or ())
+        advances = tuple(_read_advance(one) for one in status.get("advances") or ())
         observed = int(status.get("observedBindingVersion") or 0)
         charges_unbound = about_members.get("policy") == CHARGE
         # Only of what is limited now: the status may be older than the limits.
@@ -68,6 +69,7 @@ def read(stored: Mapping[str, Any]) -> Account:
         uid=metadata["uid"],
         version=metadata["resourceVersion"],
         reservations=reservations,
+        advances=advances,
         unbound=Resources(unbound) if charges_unbound else NOTHING,
         observed=observed,
         active_shape=status.get("shape") or "",
@@ -105,7 +107,10 @@ def status(account: Account, used: Resources) -> dict[str, Any]:
         "exceeded": _shortened(", ".join(over)),
         "observedGeneration": quota(account).generation,
     }
-    return {**quota(account).status, **shown, **_books(account)}
+    whole = {**quota(account).status, **shown, **_books(account)}
+    if not whole["advances"]:  # mostly: it is for busy times only
+        del whole["advances"]
+    return whole
 
 
 def stored_as(account: Account, whole: Mapping[str, Any]) -> Account:
@@ -141,6 +146,7 @@ def with_members(
 def _books(account: Account) -> dict[str, Any]:
     return {
         "reservations": [write_reservation(one) for one in account.reservations],
+        "advances": [_write_advance(one) for one in account.advances],
         "observedBindingVersion": str(account.observed),
         "shape": account.active_shape,
         "joined": [{"replica": replica, "shape": shape} for replica, shape in sorted(account.joined)],
@@ -174,6 +180,16 @@ def write_reservation(reservation: Reservation) -> dict[str, Any]:
     if reservation.base is not None:
         written["base"] = str(reservation.base)
     return written
+
+
+def _read_advance(stored: Mapping[str, Any]) -> Advance:
+    amounts = Resources.parse(stored.get("amounts") or {})
+    return Advance(stored["id"], stored["replica"], amounts, bool(stored.get("recalled")))
+
+
+def _write_advance(advance: Advance) -> dict[str, Any]:
+    written: dict[str, Any] = {"id": advance.id, "replica": advance.replica, "amounts": advance.amounts.to_json()}
+    return {**written, "recalled": True} if advance.is_recalled else written
 
 
 def _summary(account: Account, used: Mapping[str, Quantity]) -> str:

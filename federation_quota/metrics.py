@@ -128,6 +128,12 @@ batch_size = _histogram(
     buckets=_SIZES,
     remedy="Large batches mean that many requests meet in one namespace; they are answered together, not refused.",
 )
+advance_admissions = _counter(
+    "advance_admissions",
+    "Admissions from room that the replica held already, without a write of their own.",
+    by=WEBHOOK,
+    remedy="",
+)
 conflicts = _counter(
     "conflicts",
     "Writes of a quota's status that somebody else's write had overtaken; they are judged again.",

@@ -8,7 +8,7 @@ Pure. Quotas that only warn stand in nobody's way, and are left out.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from federation_quota import karmadaquota
 from federation_quota.ledger import settling
@@ -55,8 +55,10 @@ class Room:
             if karmadaquota.quota(account).on_exceeded == karmadaquota.WARN:
                 continue
             if account.is_active and view.version >= account.observed:
-                # What has ended has ended, whether or not somebody has written so.
-                self._books.append(Books(settling.settle(account, view, {}), view))
+                # What has ended has ended, whether or not somebody has written so; and what is advanced is given back
+                # to whoever needs it.
+                settled = replace(settling.settle(account, view, {}), advances=())
+                self._books.append(Books(settled, view))
             else:
                 self._unknown.append(account)
             self._special.update(reservation.binding for reservation in account.reservations)

@@ -25,6 +25,7 @@ from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, Quot
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.roster import Roster
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.reservation import Reservation
 from federation_quota.monitoring import Address, Monitor
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
@@ -103,6 +104,10 @@ class _Meter:
         """One write was stored."""
         if admissions:
             metrics.batch_size.observe(admissions)
+
+    def spent(self, account: Account, reservation: Reservation) -> None:
+        """One was admitted without a write."""
+        metrics.advance_admissions.inc()
 
 
 class Replica:
@@ -196,6 +201,7 @@ class Replica:
             if await self._is_ready(stopping):
                 await self._serve(stopping)
         await self._waiting.drain(timeout_seconds=1.0)
+        await self._accountant.give_back(timeout_seconds=2.0)
         presence.cancel()
         for task in background:
             task.cancel()

@@ -87,7 +87,7 @@ class Advice:
             if not account.is_active or view.version < account.observed:
                 continue  # too little is known to say anything
             verdict = Books(account, view).judge(ask)
-            if isinstance(verdict, Refused | Unproven):
+            if isinstance(verdict, Refused) or (isinstance(verdict, Unproven) and not verdict.is_advanced):
                 told.append(self._word(account, ask, existing, verdict.exceeded))
         return Verdict(warnings=tuple(told))
 

@@ -21,7 +21,7 @@ import msgspec
 
 from federation_quota import karmadaquota
 from federation_quota.binding import Binding
-from federation_quota.kube import codec
+from federation_quota.kube import codec, outline
 from federation_quota.kube.mirrors import claim
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
@@ -50,7 +50,7 @@ class Holding:
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """The patch that stamps, and holds what is to be held."""
         verdict = await self.stamping(request, deadline)
-        if not verdict.is_allowed:
+        if not verdict.is_allowed or self._is_out_of_the_question(request):
             return verdict
         document = _patched(codec.decode_object(request.object), verdict.patch)
         is_system = self.is_system(request.user_info.username)
@@ -77,6 +77,13 @@ class Holding:
         elif self.would_hold(new, old):
             patch += _hold(document)
         return replace(verdict, patch=(*verdict.patch, *patch)) if patch else verdict
+
+    def _is_out_of_the_question(self, request: codec.AdmissionRequest) -> bool:
+        """Whether nothing here holds, and nothing is held."""
+        both = [request.object] if request.operation == "CREATE" else [request.object, request.old_object]
+        return not self.holders(request.namespace) and not any(
+            outline.decode(one).is_labelled(HELD_LABEL) for one in both
+        )
 
     def would_hold(self, new: Binding, old: Binding | None, refused_by: str = "") -> bool:
         """Whether a binding is to be held; `refused_by`: that quota has just refused it, whatever is seen here."""

@@ -1,7 +1,8 @@
 """The stamp on a binding: written here, by nobody else, from what the template says.
 
 A mutating review. Whatever a client wrote into the annotation is overwritten: with the stamp that the binding had, or,
-where it is new or its template has changed, with one made from the template as it is now.
+where it is new or its template has changed, with one made from the template as it is now. Where Karmada wrote what is
+asked for into the binding itself, the template is not read.
 """
 
 from collections.abc import Mapping
@@ -12,9 +13,10 @@ import structlog
 
 from federation_quota import stamp, workload
 from federation_quota.binding import Binding, TemplateRef
-from federation_quota.kube import codec, error
+from federation_quota.kube import codec, error, outline
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery, UnknownResourceError
+from federation_quota.kube.outline import Outline
 from federation_quota.kube.resource import Resource
 from federation_quota.stamp import STAMP_ANNOTATION, Stamp
 from webhook.review import ALLOWED, Verdict, later
@@ -34,7 +36,7 @@ class Stamping:
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """The patch that stamps a binding; nothing where it carries the right stamp already."""
-        new = codec.decode_binding(request.object)
+        new, seen = codec.decode_binding(request.object), outline.decode(request.object)
         old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
         if new.is_deleting:
             return ALLOWED
@@ -42,20 +44,22 @@ class Stamping:
             wanted = old.stamp
         else:
             try:
-                wanted = await self._stamp(new)
+                wanted = await self._stamp(new, seen)
             except error.KubeError as problem:
                 return later(f"what {new.key} propagates could not be read: {problem}")
-        return _patched(request, wanted)
+        return _patched(new, seen, wanted)
 
-    async def _stamp(self, binding: Binding) -> Stamp:
+    async def _stamp(self, binding: Binding, seen: Outline) -> Stamp:
         """What the template says now. One that is gone takes its binding along: what it was counts until then."""
         template = binding.template
         try:
             resource = await self.discovery.of_object(template.api_version, template.kind)
         except UnknownResourceError:
             return replace(binding.stamp, fault="") if not binding.stamp.fault else stamp.NO_STAMP
-        manifest = await self._read(template, resource) if workload.may_have_pods(template) else None
-        name = workload.priority_class(manifest) if manifest else ""
+        name = seen.priority_class
+        if name is None:
+            manifest = await self._read(template, resource) if workload.may_have_pods(template) else None
+            name = workload.priority_class(manifest) if manifest else ""
         return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural)
 
     async def _read(self, template: TemplateRef, resource: Resource) -> dict[str, Any] | None:
@@ -73,12 +77,11 @@ class Stamping:
         return codec.decode_object(body)
 
 
-def _patched(request: codec.AdmissionRequest, wanted: Stamp) -> Verdict:
-    metadata = codec.decode_object(request.object).get("metadata") or {}
-    annotations = metadata.get("annotations")
-    text = wanted.encode()
-    if annotations and annotations.get(STAMP_ANNOTATION) == text:
+def _patched(binding: Binding, seen: Outline, wanted: Stamp) -> Verdict:
+    annotations = seen.metadata.annotations
+    if binding.stamp == wanted and annotations and STAMP_ANNOTATION in annotations:
         return ALLOWED
+    text = wanted.encode()
     if not annotations:
         return Verdict(patch=({"op": "add", "path": "/metadata/annotations", "value": {STAMP_ANNOTATION: text}},))
     path = "/metadata/annotations/" + STAMP_ANNOTATION.replace("~", "~0").replace("/", "~1")

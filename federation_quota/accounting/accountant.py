@@ -6,6 +6,7 @@ up later is brought the note.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
@@ -13,7 +14,7 @@ from federation_quota.accounting.committer import Committer, Judgement, Overdraw
 from federation_quota.accounting.meter import Meter, NoMeter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import Store, UnreachableError
-from federation_quota.ledger import joining, settling
+from federation_quota.ledger import advance, joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Admitted, Ask, Refused
@@ -33,6 +34,7 @@ class Accountant:
         is_present: Callable[[], bool],
         expiry_seconds: float = settling.EXPIRY_SECONDS,
         meter: Meter = NoMeter(),  # noqa: B008 - it keeps nothing
+        terms: advance.Terms = advance.Terms(),  # noqa: B008 - frozen
     ) -> None:
         self._replica = replica
         self._observation = observation
@@ -41,6 +43,7 @@ class Accountant:
         # Whether the others still count this replica as alive: if they may not, a new account may be active without it.
         self._is_present = is_present
         self._meter = meter
+        self._terms = terms
         # Longer than a write can take: a watch may stall unnoticed for more than a minute, and an account that is new
         # then has neither the reservation nor, in any view, the binding.
         self._journal = joining.Journal(3 * expiry_seconds)
@@ -62,6 +65,7 @@ class Accountant:
             journal=self._journal,
             expiry=self._expiry,
             meter=self._meter,
+            terms=self._terms,
         )
         here[account.name] = committer
         self._tasks.create_task(committer.run(), name=f"account {account.namespace}/{account.name}")
@@ -104,6 +108,12 @@ class Accountant:
     def reservation_age_seconds(self, account: Account, identifier: str) -> float | None:
         """How long this replica has seen that reservation."""
         return self._expiry.age_seconds(account, identifier, asyncio.get_running_loop().time())
+
+    async def give_back(self, timeout_seconds: float) -> None:
+        """Before this replica goes, and after its last answer: what it was advanced is for others."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await asyncio.gather(*(one.give_back() for one in self.committers()))
 
     def legacy(self) -> Legacy:
         """What this replica would still bring to new accounts, for when it leaves; nothing may be admitted after it."""
@@ -152,9 +162,7 @@ class Accountant:
     def _is_known(self, namespace: str, binding: str) -> bool:
         """Whether a binding of that name may be stored, as far as this replica knows."""
         return self._observation.view.get(namespace, binding) is not None or any(
-            reservation.binding == binding
-            for account in self.accounts(namespace)
-            for reservation in account.reservations
+            committer.expects(binding) for committer in self._committers.get(namespace, {}).values()
         )
 
     def _next(self, namespace: str, passage: "_Passage") -> Committer | None:

@@ -3,21 +3,27 @@
 One `Committer` per account and replica. It holds the account as last read or written, which may be behind the store:
 that is harmless for what is admitted, because admitting writes under the version that was judged; before a refusal the
 account is read again.
+
+In busy times, far from the limits, a write also takes an advance (`ledger.advance`), and what fits that is admitted
+without one. It is given back when nobody asks for a while, and when somebody else needs the room.
 """
 
 import asyncio
 import contextlib
+import secrets
+from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
-from federation_quota.ledger import joining, legacy, settling
-from federation_quota.ledger.account import Account
+from federation_quota.ledger import advance, joining, legacy, settling
+from federation_quota.ledger.account import MOST_RESERVATIONS, Account, Advance
 from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unaffected, Unproven, Verdict
+from federation_quota.resources import NOTHING, Resources
 
 log = structlog.get_logger()
 
@@ -99,6 +105,7 @@ class Committer:
         journal: joining.Journal,
         expiry: settling.Expiry,
         meter: Meter,
+        terms: advance.Terms,
     ) -> None:
         self.account: Account | None = account
         self._namespace = account.namespace
@@ -109,6 +116,13 @@ class Committer:
         self._journal = journal
         self._expiry = expiry
         self._meter = meter
+        self._terms = terms
+        self._purse = advance.Purse()
+        self._basis: object = None  # what the purse was filled on: where that changes, it is no good
+        self._admitted_at: deque[float] = deque(maxlen=terms.busy_admissions)
+        self._sober_until = 0.0  # no advance is taken before
+        self._is_leaving = False
+        self._is_short = False  # somebody does not fit for what others were advanced
         self._queue: list[_Waiting] = []
         self._in_hand: list[_Waiting] = []  # taken from the queue, and being judged
         self._taken_back: set[str] = set()
@@ -117,14 +131,17 @@ class Committer:
         self._behind_since: float | None = None  # since when the view has been behind the account
         self._is_closed = False
         self._start_clocks(account)
+        if advance.of(account, replica()):
+            # Taken before the store went back in time: what was admitted from it may still be on its way.
+            now = asyncio.get_running_loop().time()
+            self._purse.carry(journal.recent(account.namespace, observation.view, now), account, now)
 
     def learn(self, account: Account | None) -> None:
         """The account as a watch saw it; None: it is gone. Older news than what is held changes nothing."""
         known = self.account
         is_old = account is not None and known is not None and int(account.version) <= int(known.version)
         if not is_old:
-            self.account = account
-            self._start_clocks(account)
+            self._see(account)
             self._news.set()
 
     async def submit(self, ask: Ask, deadline: float, *, dry_run: bool = False, may_exceed: bool = False) -> Judgement:
@@ -132,14 +149,30 @@ class Committer:
         waiting = _Waiting(ask, deadline, dry_run, may_exceed, asyncio.get_running_loop().create_future())
         if self._is_closed:
             return Judgement(Undecided(_CLOSED) if self.account else Gone(), self.account)
+        if not dry_run and (spent := self._spend(ask)) is not None:
+            return spent
         self._queue.append(waiting)
         self._news.set()
         return await waiting.judgement
 
     def take_back(self, identifier: str) -> None:
         """An ask that was admitted here is refused elsewhere: its reservation is not needed."""
-        self._taken_back.add(identifier)
+        if not self._purse.take_back(identifier):
+            self._taken_back.add(identifier)
+            self._news.set()
+
+    def expects(self, binding: str) -> bool:
+        """Whether something of that binding was admitted here, and not seen stored."""
+        return self._purse.expects(binding) or (
+            self.account is not None and any(one.binding == binding for one in self.account.reservations)
+        )
+
+    async def give_back(self) -> None:
+        """This replica goes: others can have what it does not need, and end the rest one by one."""
+        self._is_leaving = True
         self._news.set()
+        while not self._purse.is_empty and self.account is not None and not self._is_closed:
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def run(self) -> None:
         """Serve asks, take the account up, and end what has ended: until the account is gone and nobody waits."""
@@ -181,13 +214,88 @@ class Committer:
             self._tell_all("this replica has yet to see what others have seen")
             return await self._catch_up(account)
         self._behind_since = None
-        if not self._queue and not self._taken_back:
+        if not self._queue and not self._taken_back and not self._is_purse_due(account):
             return True
         return await self._commit(account)
+
+    def _spend(self, ask: Ask) -> Judgement | None:
+        """The judgement that needs no write; None where one is needed. Nothing is awaited, and no view consulted."""
+        account = self.account
+        if account is None or not account.is_active:
+            return None
+        grown = advance.increase(account, ask)
+        if not grown:
+            return Judgement(Unaffected(), account)
+        is_good = self._basis == self._basis_of(account) and not self._observation.view.faults(self._namespace)
+        now = asyncio.get_running_loop().time()
+        if not is_good or not self._purse.spend(ask.reservation, grown, now):
+            return None
+        self._meter.spent(account, ask.reservation)
+        self._admitted_at.append(now)
+        self._purse.collapse(self._namespace, self._observation.view)
+        if self._is_purse_low():
+            self._news.set()
+        return Judgement(Admitted(ask.reservation), account)
+
+    def _basis_of(self, account: Account) -> object:
+        """What must not change while an advance is spent. A limit that falls is obeyed as soon as it is known."""
+        return account.uid, account.lens.shape, self._replica(), account.limits, account.unbound
+
+    def _see(self, account: Account | None) -> None:
+        """This is the account now: what of the purse still stands in it?"""
+        self.account = account
+        self._start_clocks(account)
+        if account is None or self._purse.is_empty:
+            return
+        if not account.is_active or self._basis != self._basis_of(account):
+            self._purse.close()
+        mine = advance.of(account, self._replica())
+        self._purse.shrink(mine.amounts if mine else NOTHING)
+
+    def _is_purse_low(self) -> bool:
+        left = self._purse.left
+        return any(amount > left[name] for name, amount in self._purse.spent_since.items())
+
+    def _is_resting(self, now: float) -> bool:
+        """Whether nothing was spent for a while."""
+        return now >= self._purse.spent_at + self._terms.busy_seconds
+
+    def _is_busy(self, now: float) -> bool:
+        is_known = len(self._admitted_at) == self._terms.busy_admissions
+        return is_known and now - self._admitted_at[0] <= self._terms.busy_seconds
+
+    def _is_purse_due(self, account: Account) -> bool:
+        """Whether the advance is to be written anew without anybody asking."""
+        purse, now = self._purse, asyncio.get_running_loop().time()
+        mine = advance.of(account, self._replica())
+        held = mine.amounts if mine else NOTHING
+        if purse.is_empty:
+            return bool(held)  # nothing of it is needed
+        self._judged_at = self._observation.changes
+        purse.collapse(self._namespace, self._observation.view, at_once=True)
+        if self._is_leaving or (mine is not None and mine.is_recalled) or purse.expired(now, self._expiry.seconds):
+            return True
+        if self._is_resting(now):
+            if not held and not purse.open:
+                self._purse = advance.Purse()  # nothing stands in the store, and nothing is under way
+            return held != purse.open
+        return self._is_purse_low() and now >= self._sober_until
+
+    def _advance(self, books: Books, asked: Resources) -> Advance | None:
+        """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
+        now = asyncio.get_running_loop().time()
+        needed = self._purse.open
+        if self._is_busy(now) and now >= self._sober_until and not self._is_leaving:
+            free = advance.free(books, asked + self._purse.spent_since, self._terms)
+            needed = needed + free
+            if free:
+                self._purse.spent_at = now  # it has its time, whether or not it is spent
+        return Advance(secrets.token_hex(8), self._replica(), needed) if needed else None
 
     async def _commit(self, account: Account) -> bool:
         """Judge what waits, write what is admitted, answer what is certain."""
         looks = await self._look(account)
+        self._purse.looked_at(looks, asyncio.get_running_loop().time())
         if account is not self.account:
             return False
         # From here to the write nothing is awaited: judged is what is written.
@@ -195,10 +303,18 @@ class Committer:
         self._judged_at = self._observation.changes
         # What was found stored and has yet to reach this view is counted by its reservation until then.
         looks = {identifier: look for identifier, look in looks.items() if (look.version or 0) <= view.version}
+        for one in self._purse.reservations():
+            if one.id in looks:
+                self._purse.prove(one.id, looks[one.id].version)
+        is_purse_due = self._is_purse_due(account)
         settled = settling.settle(account, view, looks)
         kept = [one for one in settled.reservations if one.id not in self._taken_back]
         taken_back = {one.id for one in account.reservations} & self._taken_back
-        books = Books(settled.with_reservations(kept), view)
+        others = advance.without(settled.with_reservations(kept, self._purse.proof), {self._replica()})
+        books = Books(others, view)
+        books.advanced = books.advanced + self._purse.open
+        is_left = self._is_leaving and self._leave(books)
+        self._is_short = False
         queue, self._queue = self._queue, []
         self._in_hand = queue
         decided: list[tuple[_Waiting, Outcome]] = []
@@ -212,10 +328,17 @@ class Committer:
                 decided.append((waiting, outcome))
         is_settled_by_looks = any(one.id in looks for one in account.reservations)  # or they are looked at each time
         admissions = sum(_is_written(waiting, outcome) for waiting, outcome in decided)
-        must_write = bool(taken_back) or is_settled_by_looks or admissions > 0
+        called = advance.recalled(books.account, self._replica()) if self._is_short else books.account
+        must_write = bool(taken_back) or is_settled_by_looks or admissions > 0 or is_purse_due
+        must_write = must_write or called is not books.account
         try:
             if must_write:
-                written = await self._store.write(books.account)
+                now = asyncio.get_running_loop().time()
+                self._admitted_at.extend([now] * min(admissions, self._terms.busy_admissions))
+                mine = None if is_left else self._advance(books, _asked(account, decided))
+                written = await self._write(called, mine)
+                if is_left:
+                    self._purse = advance.Purse()
                 self._keep(written)
                 self._taken_back -= taken_back
                 self._meter.committed(admissions)
@@ -223,7 +346,7 @@ class Committer:
                 # Nobody is refused on what a cache says of the account.
                 fresh = await self._store.read(self._namespace, self.name)
                 if fresh is None or fresh.version != account.version:
-                    self.account = fresh
+                    self._see(fresh)
                     self._queue[:0] = queue
                     return False
             else:
@@ -235,6 +358,32 @@ class Committer:
             waiting.resolve(outcome, account)
         self._queue[:0] = undecided
         return len(self._queue) == len(undecided) and len(decided) < MOST_IN_ONE_WRITE
+
+    async def _write(self, account: Account, mine: Advance | None) -> Account:
+        """Write the account with this replica's advance in it. Meanwhile the advance is spent from, with care."""
+        purse, basis = self._purse, self._basis_of(account)
+        before = advance.of(self.account, self._replica()) if self.account else None
+        if before is not None and before.is_recalled:
+            self._sober_until = asyncio.get_running_loop().time() + self._terms.busy_seconds
+        purse.begin(mine.amounts if mine else NOTHING)
+        try:
+            written = await self._store.write(replace(account, advances=(*account.advances, *([mine] if mine else []))))
+        except BaseException:
+            purse.fail()
+            raise
+        purse.land()
+        self._basis = basis
+        return written
+
+    def _leave(self, books: Books) -> bool:
+        """What is under way is noted one by one, so that others can end it: where there is space for all of it."""
+        under_way = self._purse.reservations()
+        if len(books.account.reservations) + len(under_way) > MOST_RESERVATIONS:
+            return False
+        for one in under_way:
+            books.admit(one)
+        books.advanced = books.advanced - self._purse.open
+        return True
 
     def overdue_seconds(self) -> float:
         """For how long somebody has waited beyond their deadline: they are answered before it, unless this is stuck."""
@@ -261,6 +410,7 @@ class Committer:
             return None
         if isinstance(verdict, Unproven):
             waiting.wait("only reservations stand in the way, and may yet go")
+            self._is_short = self._is_short or verdict.is_advanced
             if not waiting.may_exceed:
                 return None
         if isinstance(verdict, Refused | Unproven) and waiting.may_exceed:
@@ -289,10 +439,15 @@ class Committer:
             # admission that it sees goes through this very committer: what is brought is complete.
             view = self._observation.view
             recent = self._journal.recent(self._namespace, view, now)
+            known = {one.id for one in recent}
+            recent += (one for one in self._purse.reservations() if one.id not in known)
             joined = joining.join(account, self._replica(), recent, observed=view.newest(self._namespace))
             if joined is account:
                 return True
-            self._keep(await self._store.write(joined))
+            self._purse.close()
+            written = await self._store.write(joined)
+            self._purse = advance.Purse()
+            self._keep(written)
             return False
         replicas = await self._store.replicas()
         active = joining.activate(legacy.execute(account, replicas), replicas)
@@ -319,14 +474,15 @@ class Committer:
 
     async def _look(self, account: Account) -> dict[str, settling.LiveLook]:
         """Live looks at the bindings of reservations that are older than any write can be."""
-        expired = self._expiry.expired(account, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        expired = [*self._expiry.expired(account, now), *self._purse.expired(now, self._expiry.seconds)]
         return {one.id: await self._store.look(self._namespace, one.binding) for one in expired}
 
     async def _read_again(self, problem: Exception) -> None:
         """After a conflict, or a write whose fate is not known: what is true is in the store."""
         is_answered = not isinstance(problem, UnreachableError)
         try:
-            self.account = await self._store.read(self._namespace, self.name)
+            self._see(await self._store.read(self._namespace, self.name))
         except UnreachableError:
             is_answered = False
         if not is_answered:
@@ -341,9 +497,17 @@ class Committer:
         if not is_active:
             next_look = asyncio.get_running_loop().time() + TAKE_UP_SECONDS
             deadline = next_look if deadline is None else min(deadline, next_look)
+        is_resting = self._is_resting(asyncio.get_running_loop().time())
+        if not self._purse.is_empty and is_active:
+            first = self._purse.oldest_at()
+            next_look = self._purse.spent_at + self._terms.busy_seconds
+            if is_resting:
+                next_look = float("inf") if first is None else first + self._expiry.seconds + PAUSE_SECONDS
+            deadline = next_look if deadline is None else min(deadline, next_look)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                if self._queue and is_active:  # bindings are no news for an account that is not active yet
+                # Bindings are no news for an account that is not active yet.
+                if is_active and (self._queue or (is_resting and not self._purse.is_empty)):
                     await _first(self._news.wait(), self._observation.changed(self._namespace, self._judged_at))
                 else:
                     await self._news.wait()
@@ -351,10 +515,8 @@ class Committer:
     def _keep(self, written: Account) -> None:
         """What a write returned, unless a watch has brought something newer meanwhile."""
         known = self.account
-        if known is None or known.uid != written.uid or int(known.version) > int(written.version):
-            return
-        self.account = written
-        self._start_clocks(written)
+        if known is not None and known.uid == written.uid and int(known.version) <= int(written.version):
+            self._see(written)
 
     def _start_clocks(self, account: Account | None) -> None:
         """Seeing a reservation is what starts its time."""
@@ -374,6 +536,15 @@ class Committer:
 
 
 _CLOSED = "this replica is shutting down"
+
+
+def _asked(account: Account, decided: list[tuple[_Waiting, Outcome]]) -> Resources:
+    """What all that is admitted grows by."""
+    total = NOTHING
+    for waiting, outcome in decided:
+        if _is_written(waiting, outcome):
+            total = total + advance.increase(account, waiting.ask)
+    return total
 
 
 def _is_written(waiting: _Waiting, outcome: Outcome) -> bool:

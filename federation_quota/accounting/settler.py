@@ -8,12 +8,18 @@ import asyncio
 
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import Store
-from federation_quota.ledger import settling
+from federation_quota.ledger import advance, settling
 from federation_quota.ledger.account import Account
 
 
 async def settle(account: Account, observation: Observation, expiry: settling.Expiry, store: Store) -> Account:
-    """The account with all reservations ended that can be; not written. ConflictError and the like pass through."""
-    expired = expiry.expired(account, asyncio.get_running_loop().time())
-    looks = {one.id: await store.look(account.namespace, one.binding) for one in expired}
+    """The account with all reservations and advances ended that can be; not written. ConflictError passes through."""
+    now = asyncio.get_running_loop().time()
+    doubtful = {one.replica for one in expiry.doubtful(account, now)}
+    if doubtful:
+        gone = doubtful - (await store.replicas()).keys()
+        if gone:
+            # All that they let through is stored by now, or never will be: this list has it.
+            account = advance.without(account, gone, await store.newest(account.namespace))
+    looks = {one.id: await store.look(account.namespace, one.binding) for one in expiry.expired(account, now)}
     return settling.settle(account, observation.view, looks)

@@ -31,5 +31,8 @@ class Store(Protocol):
     async def version(self) -> int:
         """The version that the store has reached by now."""
 
+    async def newest(self, namespace: str) -> int:
+        """The latest version among the bindings of a namespace, all of them read past all caches; 0 for none."""
+
     async def replicas(self) -> Mapping[str, Legacy | None]:
         """Every replica whose admissions may still be on their way, as of now, and what those who left have left."""

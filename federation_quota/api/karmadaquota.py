@@ -157,6 +157,19 @@ class Reservation(Model):
     """When it was admitted."""
 
 
+class Advance(Model):
+    """Room that one webhook replica may give away without writing the quota each time."""
+
+    id: Annotated[str, Field(max_length=64)]
+    """Another one whenever the replica writes it."""
+    replica: Name
+    """The replica's name."""
+    amounts: Amounts
+    """How much it holds: nobody else can use it meanwhile."""
+    recalled: bool | None = None
+    """Somebody needs the room: the replica gives back what it does not need."""
+
+
 class Joined(Model):
     """One replica of the webhook that enforces this quota."""
 
@@ -208,6 +221,8 @@ class KarmadaQuotaStatus(Model):
     made there directly, or by DaemonSets, and what workloads ask for without saying so to Karmada."""
     reservations: list[Reservation] = atomic_list(MOST_RESERVATIONS)
     """Admitted increases that are not yet seen in the store; they count as used."""
+    advances: list[Advance] = atomic_list(MOST_JOINED)
+    """Room that webhook replicas hold in busy times, far from the limits; it does not count as used."""
     observed_binding_version: ResourceVersion | None = None
     """The resourceVersion of bindings that every replica must have seen before it decides for this quota."""
     shape: Shape | None = None

@@ -19,6 +19,16 @@ from federation_quota.scope import Selector
 MOST_RESERVATIONS = 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Headroom that one replica may spend without a write (`ledger.advance`); taken, for everybody else."""
+
+    id: str  # another one at each write of its replica's
+    replica: str
+    amounts: Resources
+    is_recalled: bool = False  # somebody needs the room
+
+
 @dataclass(frozen=True)
 class Account:
     """One account, at one version."""
@@ -30,6 +40,7 @@ class Account:
     uid: str = ""
     version: str = ""  # the object's resourceVersion: every change is written under it
     reservations: tuple[Reservation, ...] = ()
+    advances: tuple[Advance, ...] = ()
     unbound: Resources = NOTHING  # used by nobody's binding, and to be paid for all the same
     observed: int = 0  # a view that has not reached this binding version knows too little to judge here
     active_shape: str = ""  # the lens that every live replica has joined

@@ -73,7 +73,11 @@ def join(account: Account, replica: str, recent: Iterable[Reservation], observed
     shape = account.lens.shape
     # Those who joined an earlier shape have yet to join this one.
     joined = frozenset({*(pair for pair in account.joined if pair[1] == shape), (replica, shape)})
-    return replace(account.with_reservations((*account.reservations, *brought), observed), joined=joined)
+    # What the replica was advanced is what it brings, or was never used.
+    advances = tuple(one for one in account.advances if one.replica != replica)
+    return replace(
+        account.with_reservations((*account.reservations, *brought), observed), advances=advances, joined=joined
+    )
 
 
 def activate(account: Account, live: Iterable[str]) -> Account:
@@ -85,4 +89,4 @@ def activate(account: Account, live: Iterable[str]) -> Account:
 
 def initialise(account: Account) -> Account:
     """The account of a store that went back in time: nothing that it remembers of versions and reservations is true."""
-    return replace(account, reservations=(), observed=0, active_shape="", joined=frozenset())
+    return replace(account, reservations=(), advances=(), observed=0, active_shape="", joined=frozenset())

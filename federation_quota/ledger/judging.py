@@ -77,6 +77,7 @@ class Unproven:
     """It does not fit beside what is reserved, but might beside what is stored: nobody knows yet."""
 
     exceeded: tuple[Exceeded, ...]
+    is_advanced: bool = False  # it would fit, but for what other replicas have been advanced
 
 
 Verdict = Unaffected | Admitted | Refused | Unproven
@@ -86,8 +87,8 @@ class Books:
     """The sums of one account beside one view, kept while a batch of asks is judged.
 
     accounted(b) is the elementwise maximum of the binding's stored charge and of every reservation for its name; what
-    is used is the sum of that over all bindings, and what the account has to pay for without any. The view must not
-    change meanwhile.
+    is used is the sum of that over all bindings, and what the account has to pay for without any. What is advanced to
+    replicas is nobody's use, and nobody else's to take. The view must not change meanwhile.
     """
 
     def __init__(self, account: Account, view: View) -> None:
@@ -97,6 +98,9 @@ class Books:
         self._spent = view.spent(account.namespace, account.lens) + account.unbound
         self._accounted: dict[str, Resources] = {}  # of bindings with reservations; of all others it is what is stored
         self.used = self._spent
+        self.advanced = NOTHING
+        for one in account.advances:
+            self.advanced = self.advanced + one.amounts
         for reservation in account.reservations:
             self._count(reservation)
 
@@ -111,14 +115,16 @@ class Books:
         own = self._stored(ask.binding)
         accounted = self._accounted.get(ask.binding, own)
         after = self.used - accounted + accounted.maximum(new)
-        exceeded = _exceeding(account, increased, requested=requested, used=self.used, after=after)
+        taken = after + self.advanced
+        exceeded = _exceeding(account, increased, requested=requested, used=self.used + self.advanced, after=taken)
         if not exceeded:
             return Admitted(ask.reservation)
+        is_advanced = not _exceeding(account, increased, requested=requested, used=self.used, after=after)
         # On what is stored alone: a reservation's write may never come, and is no reason to refuse anybody.
         names = [one.name for one in exceeded]
         after = self._spent - own + own.maximum(new)
         certain = _exceeding(account, names, requested=requested, used=self._spent, after=after)
-        return Refused(certain) if certain else Unproven(exceeded)
+        return Refused(certain) if certain else Unproven(exceeded, is_advanced)
 
     def admit(self, reservation: Reservation) -> None:
         """Take an admitted reservation into the books, before the next ask of the batch is judged.

@@ -8,13 +8,15 @@ prove nothing here, because other watches may not reach them for minutes.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from federation_quota.ledger.account import Account
+from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.view import View
 
 # The API server ends every write at 34 seconds, whatever it was told. A reservation older than this, by the clock of
 # whoever watches it, belongs to a write that has been stored or never will be.
 EXPIRY_SECONDS = 60.0
+# How often to look whether the replica of an old advance is still there.
+LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,9 @@ class Expiry:
     """
 
     def __init__(self, expiry_seconds: float = EXPIRY_SECONDS) -> None:
-        self._expiry_seconds = expiry_seconds
+        self.seconds = expiry_seconds
         self._first_seen: dict[tuple[str, str], dict[str, float]] = {}
+        self._advances: dict[tuple[str, str], dict[str, float]] = {}  # and when to look for its replica
 
     def expired(self, account: Account, now: float) -> list[Reservation]:
         """Those that a live look may end now; seeing the account is what starts their time."""
@@ -75,7 +78,20 @@ class Expiry:
             self._first_seen[key] = current
         else:
             self._first_seen.pop(key, None)
-        return [one for one in account.reservations if now - current[one.id] > self._expiry_seconds]
+        return [one for one in account.reservations if now - current[one.id] > self.seconds]
+
+    def doubtful(self, account: Account, now: float) -> list[Advance]:
+        """Advances that their replicas have not touched for so long that those may be gone; each now and then."""
+        key = (account.namespace, account.name)
+        before = self._advances.get(key, {})
+        current = {one.id: before.get(one.id, now + self.seconds) for one in account.advances}
+        due = [one for one in account.advances if current[one.id] <= now]
+        current.update((one.id, now + LOOK_SECONDS) for one in due)
+        if current:
+            self._advances[key] = current
+        else:
+            self._advances.pop(key, None)
+        return due
 
     def age_seconds(self, account: Account, identifier: str, now: float) -> float | None:
         """How long that reservation has been seen; None where it has not."""
@@ -89,4 +105,5 @@ class Expiry:
 
     def forget(self, namespace: str, name: str) -> None:
         """The account is gone."""
+        self._advances.pop((namespace, name), None)
         self._first_seen.pop((namespace, name), None)

@@ -19,15 +19,19 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books
 from federation_quota.ledger.legacy import Legacy
+from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.ledger.view import Entry
 from tests.simulation import clock
 
 NAMESPACE = "test"
 HERE = "here"
+NO_ADVANCES = Terms(worth=10**9)
+"""Every admission with a write: what most tests are about."""
 
 Change = Callable[[Account], Account | None]
 Parameters = ParamSpec("Parameters")
@@ -126,6 +130,10 @@ class Bookstore(Store):
         await self._answer()
         return self.version_now
 
+    async def newest(self, namespace: str) -> int:
+        await self._answer()
+        return max((entry.version for entry in self.bindings.values()), default=0)
+
     async def replicas(self) -> dict[str, Legacy | None]:
         await self._answer()
         self.roll_calls += 1
@@ -145,12 +153,18 @@ class Replica:
     """One replica: its accountant, and a view that sees what the test shows it."""
 
     def __init__(
-        self, store: Bookstore, tasks: asyncio.TaskGroup, name: str = HERE, expiry_seconds: float = 60.0
+        self,
+        store: Bookstore,
+        tasks: asyncio.TaskGroup,
+        name: str = HERE,
+        expiry_seconds: float = 60.0,
+        terms: Terms = NO_ADVANCES,
     ) -> None:
         self.store = store
         self.observation = Observation()
         self.is_present = True
         self.batches: list[int] = []  # the admissions of each write
+        self.advanced: list[str] = []  # the bindings of which something was admitted without one
         self.accountant = Accountant(
             replica=lambda: name,
             observation=self.observation,
@@ -159,12 +173,17 @@ class Replica:
             is_present=lambda: self.is_present,
             expiry_seconds=expiry_seconds,
             meter=self,
+            terms=terms,
         )
         self._ids = itertools.count(1)
 
     def committed(self, admissions: int) -> None:
         """As its meter."""
         self.batches.append(admissions)
+
+    def spent(self, account: Account, reservation: Reservation) -> None:
+        """As its meter."""
+        self.advanced.append(reservation.binding)
 
     def relist(self) -> None:
         """Show everything there is: bindings and accounts."""

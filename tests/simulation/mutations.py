@@ -11,15 +11,19 @@ import pytest
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.ledger import joining
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
 from federation_quota.ledger.legacy import Legacy
-from federation_quota.ledger.settling import LiveLook
+from federation_quota.ledger.settling import Expiry, LiveLook
 from federation_quota.ledger.view import View
+from federation_quota.resources import NOTHING
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import SimulatedStore, World
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
+
+GREEDY = [Terms(1, 1, 1, 2.0)]
 
 
 def no_wait_for_what_others_have_seen(patch: pytest.MonkeyPatch) -> None:
@@ -117,6 +121,45 @@ def activation_without_the_lately_departed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scenario, "UNREST", (12.0,))
 
 
+def advances_that_nobody_counts(patch: pytest.MonkeyPatch) -> None:
+    """What other replicas have been advanced is taken for free."""
+    original = Books.__init__
+
+    def init(self: Books, account: Account, view: View) -> None:
+        original(self, account, view)
+        self.advanced = NOTHING
+
+    patch.setattr(Books, "__init__", init)
+    patch.setattr(World, "TERMS", GREEDY)
+
+
+def what_is_stored_is_spent_again(patch: pytest.MonkeyPatch) -> None:
+    """Room is free again as soon as its replica has seen the binding, before anybody else was told."""
+
+    def prove(self: Purse, identifier: str, version: int | None) -> None:
+        self._drop(identifier)
+
+    patch.setattr(Purse, "prove", prove)
+    patch.setattr(World, "TERMS", GREEDY)
+
+
+def advances_that_die_with_their_replica(patch: pytest.MonkeyPatch) -> None:
+    """Who died a moment ago, with admissions under way, has nothing any more."""
+    patch.setattr(Expiry, "doubtful", lambda self, account, now: list(account.advances))
+
+    async def replicas(self: SimulatedStore) -> dict[str, Legacy | None]:
+        return dict.fromkeys(self._world.replicas)
+
+    async def newest(self: SimulatedStore, namespace: str) -> int:
+        return 0
+
+    patch.setattr(SimulatedStore, "replicas", replicas)
+    patch.setattr(SimulatedStore, "newest", newest)
+    patch.setattr(World, "TERMS", GREEDY)
+    patch.setattr(Scenario, "UNREST", (12.0,))
+    patch.setattr(Scenario, "CRASH_CHANCE", 1.0)
+
+
 ALL: list[Mutation] = [
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
@@ -128,4 +171,7 @@ ALL: list[Mutation] = [
     joining_with_empty_hands,
     legacies_that_forget,
     activation_without_the_lately_departed,
+    advances_that_nobody_counts,
+    what_is_stored_is_spent_again,
+    advances_that_die_with_their_replica,
 ]

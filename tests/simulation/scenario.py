@@ -112,6 +112,7 @@ class Scenario:
         replica = world.replicas.pop(name)
         world.leaving.add(name)
         await world.lag(0.5)
+        await replica.accountant.give_back(timeout_seconds=0.5)
         world.departed[name] = world.now  # from here on it admits nothing
         legacy = replica.accountant.legacy()
         await world.lag(0.02)
@@ -312,8 +313,8 @@ class Scenario:
     def check_nothing_leaked(self) -> None:
         for replica in self.world.replicas.values():
             for account in self.world.accounts.values():
-                if account.reservations:
-                    raise Violation(f"{account.name} still holds {len(account.reservations)} reservations")
+                if account.reservations or account.advances:
+                    raise Violation(f"{account.name} still holds {account.reservations} and {account.advances}")
                 if replica.observation.view.version >= self.world.version:
                     books = Books(account, replica.observation.view)
                     expected = self.world.spent(account) + account.unbound

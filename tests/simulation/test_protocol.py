@@ -42,7 +42,18 @@ def test_nothing_is_ever_over_admitted_or_leaked() -> None:
                 happened[what] = happened.get(what, 0) + count
     assert violations == []
     # A world in which nothing happens would prove nothing.
-    for what in ("Allowed", "Denied", "Later", "Exists", "conflict", "lost answer", "relist", "legacy", "unbound"):
+    for what in (
+        "Allowed",
+        "Denied",
+        "Later",
+        "Exists",
+        "conflict",
+        "lost answer",
+        "relist",
+        "legacy",
+        "unbound",
+        "advance",
+    ):
         assert happened.get(what, 0) > SEEDS / 10, (what, happened)
 
 

@@ -14,6 +14,7 @@ from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.reservation import Reservation
@@ -54,6 +55,8 @@ class World:
     """The store, its history, and all that is in flight."""
 
     STALL_CHANCE = 0.02  # that a watch of bindings stalls, each time that it has something to bring
+    # In some worlds every replica takes all that it can get in advance, in some a part, in some nothing.
+    TERMS = (Terms(1, 1, 1, 2.0), Terms(2, 1, 1, 0.5), Terms(2, 1, 2, 1.0), Terms(worth=10**9))
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -71,6 +74,8 @@ class World:
         self._followers: list[asyncio.Event] = []
         self._uids = itertools.count(1)
         self.counts: dict[str, int] = {}
+        self.advanced: dict[str, set[str]] = {}  # admitted from an advance, by the account's uid
+        self.terms = self.rng.choice(self.TERMS)
 
     @property
     def now(self) -> float:
@@ -130,8 +135,24 @@ class World:
     def decided(self, account: Account, reservation: Reservation) -> None:
         stored = {name: entry.claim for name, entry in self.bindings.items()}
         reserved = {one.id for one in account.reservations}
+        reserved |= self.advanced.get(account.uid, set())
         admitted = [one for one in self.flights if one.admitted_at is not None or one.id in reserved]
         self.decisions.append(Decision(account, reservation, self.now, stored, admitted))
+
+
+class _Meter:
+    """Takes note of what is admitted without a write."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def committed(self, admissions: int) -> None:
+        """Seen in the store itself."""
+
+    def spent(self, account: Account, reservation: Reservation) -> None:
+        self._world.note("advance")
+        self._world.advanced.setdefault(account.uid, set()).add(reservation.id)
+        self._world.decided(account, reservation)
 
 
 class SimulatedStore:
@@ -175,6 +196,10 @@ class SimulatedStore:
         await self._world.lag(0.01)
         return self._world.version
 
+    async def newest(self, namespace: str) -> int:
+        await self._world.lag(0.01)
+        return max((entry.version for entry in self._world.bindings.values()), default=0)
+
     async def replicas(self) -> dict[str, Legacy | None]:
         await self._world.lag(0.01)
         now = self._world.now
@@ -198,6 +223,8 @@ class Replica:
             tasks=tasks,
             is_present=lambda: name not in world.departed,
             expiry_seconds=EXPIRY_SECONDS,
+            meter=_Meter(world),
+            terms=world.terms,
         )
 
     def start(self) -> None:

@@ -112,6 +112,9 @@ class QuotaShelf(Store):
     async def version(self) -> int:
         raise NotImplementedError
 
+    async def newest(self, namespace: str) -> int:
+        raise NotImplementedError
+
     async def replicas(self) -> dict[str, Legacy | None]:
         raise NotImplementedError
 

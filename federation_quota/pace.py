@@ -1,0 +1,44 @@
+"""How often the same thing may be done again, and how often anything at all: for writes that only inform people.
+
+Pure; the caller brings the clock. What is done seldom is done at once; what would be done again and again waits a
+moment, so that one write says what a hundred would have said.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+# Beyond this, keys that were last done long ago are forgotten: they would not have to wait.
+_MOST_REMEMBERED: Final = 4096
+
+
+class Pace:
+    """One for all keys."""
+
+    def __init__(self, *, seconds: float, per_second: float, burst: float) -> None:
+        self._seconds = seconds
+        self._per_second = per_second
+        self._burst = burst
+        self._tokens = burst
+        self._filled_at: float | None = None
+        self._done_at: dict[Hashable, float] = {}
+
+    def wait_seconds(self, key: Hashable, now: float) -> float:
+        """How long to wait before it is done; 0: now."""
+        self._fill(now)
+        since = self._done_at.get(key)
+        own = 0.0 if since is None else since + self._seconds - now
+        common = (1 - self._tokens) / self._per_second
+        return max(0.0, own, common)
+
+    def done(self, key: Hashable, now: float) -> None:
+        """It was done."""
+        self._fill(now)
+        self._tokens -= 1
+        self._done_at[key] = now
+        if len(self._done_at) > _MOST_REMEMBERED:
+            self._done_at = {one: at for one, at in self._done_at.items() if at + self._seconds > now}
+
+    def _fill(self, now: float) -> None:
+        if self._filled_at is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._per_second)
+        self._filled_at = now
