@@ -17,7 +17,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from bench.measure import Comparison, Effort, compare
+from bench.measure import Effort, Findings, compare
 from federation_quota.binding import Binding
 from federation_quota.kube import codec, wire
 from federation_quota.stamp import HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION, Owner, Stamp
@@ -159,7 +159,7 @@ def _bindings(body: bytes) -> list[Binding]:
     return [codec.decode_stored_binding(item) for item in _LOOSE_PAGE.decode(body).items]
 
 
-def run(effort: Effort) -> list[Comparison]:
+def run(effort: Effort) -> Findings:
     """Measure declared fields and the whole way, each against pydantic and `json.loads`."""
     pages = [_page(number) for number in range(_PAGES)]
     structs = msgspec.json.Decoder(_Page).decode
@@ -171,12 +171,14 @@ def run(effort: Effort) -> list[Comparison]:
 
     fewer = replace(effort, rounds=min(effort.rounds, 11))
     named, parsed = "pydantic, same fields", "json.loads"
-    return [
-        compare("page to structs", structs, named, models, some, bar=0.5, effort=fewer),
-        compare("page to structs", structs, parsed, everything, some, bar=0.5, effort=fewer),
-        compare("page to bindings", _bindings, named, models, some, bar=None, effort=fewer),
-        compare("page to bindings", _bindings, parsed, everything, some, bar=None, effort=fewer),
-    ]
+    return Findings(
+        [
+            compare("page to structs", structs, named, models, some, bar=0.5, effort=fewer),
+            compare("page to structs", structs, parsed, everything, some, bar=0.5, effort=fewer),
+            compare("page to bindings", _bindings, named, models, some, bar=None, effort=fewer),
+            compare("page to bindings", _bindings, parsed, everything, some, bar=None, effort=fewer),
+        ]
+    )
 
 
 def _page(number: int) -> bytes:
