@@ -3,12 +3,14 @@
 import json
 import platform
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from bench import decode, members, quantity, results
+from bench import curve, quantity, results, steady
 from bench.__main__ import SETS, main
 from bench.measure import QUICK, Comparison, Effort, Findings, compare
+from bench.world import Controllers, Replica, listed
 
 
 def row(ratio: float, bar: float | None, *, at_least: bool = False) -> Comparison:
@@ -56,8 +58,8 @@ def test_a_missed_bar_is_told_by_the_exit_code(
 def test_everything_is_measured_unless_sets_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: list[str]
 ) -> None:
-    for one in (quantity, decode, members):
-        monkeypatch.setattr(one, "run", lambda _effort: Findings([row(1.0, 1.0)]))
+    for name in SETS:
+        monkeypatch.setattr(f"bench.{name}.run", lambda _effort: Findings([row(1.0, 1.0)]))
     assert main([]) == 0
     assert written == list(SETS)
     assert capsys.readouterr().out.startswith("quantity\n")
@@ -99,3 +101,42 @@ def test_the_machine_is_described_and_not_named() -> None:
     described = results.machine()
     assert {"cpu", "cores", "memoryGiB", "python", "kubernetes", "karmada"} <= described.keys()
     assert platform.node() not in json.dumps(described)
+
+
+@pytest.mark.parametrize(("role", "measured"), [("webhook", {"change", "admission"}), ("controllers", {"change"})])
+async def test_every_size_is_measured_in_every_round(role: str, measured: set[str]) -> None:
+    found = await steady.measure(role, namespaces=3, rounds=2, calls=4, sizes=(6, 600))
+    assert found.keys() == measured
+    for times in found.values():
+        assert {size: len(rounds) for size, rounds in times.items()} == {6: 2, 600: 2}
+
+
+async def test_an_admission_is_one_write_and_leaves_nothing_behind() -> None:
+    async with Replica(listed(20, 4), 4) as replica:
+        before = {
+            place: dict(replica.observation.view.entries(place)) for place in replica.observation.view.namespaces()
+        }
+        await replica.admit(10)
+        view = replica.observation.view
+        assert replica.writes == 10
+        assert {place: dict(view.entries(place)) for place in view.namespaces()} == before
+
+
+async def test_a_change_reaches_the_view_and_the_status_of_its_quota() -> None:
+    async with Controllers(listed(20, 4), 4) as controllers:
+        version, writes = controllers.observation.view.version, controllers.writes
+        await controllers.change(10)
+        assert controllers.observation.view.version >= version + 10
+        assert 0 < controllers.writes - writes <= 10
+
+
+def test_the_picture_shows_every_line_and_nothing_outside_of_it() -> None:
+    lines = [curve.Line("slow <&>", [(1000, 0.02), (100_000, 3.7)]), curve.Line("fast", [(1000, 0.01), (100_000, 0.9)])]
+    panels = [curve.Panel("A", "seconds", lines, is_logarithmic=True), curve.Panel("B", "MB", lines)]
+    root = ElementTree.fromstring(curve.draw(panels, across="bindings"))  # noqa: S314 - made just now
+    space = "{http://www.w3.org/2000/svg}"
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    assert {"A", "B", "seconds", "MB", "slow <&>", "fast", "100k"} <= {one.text for one in root.iter(f"{space}text")}
+    for one in root.iter(f"{space}circle"):
+        assert 0 < float(one.attrib["cx"]) < width
+        assert 0 < float(one.attrib["cy"]) < height
