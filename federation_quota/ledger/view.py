@@ -144,12 +144,15 @@ class _Namespace:
         self._totals: dict[Lens, dict[str, Quantity]] = {}
 
     def put(self, name: str, entry: Entry | None) -> None:
-        before = self.entries.pop(name, None)
-        self.faults.pop(name, None)
-        if entry is not None:
-            self.entries[name] = entry
-            if entry.fault:
-                self.faults[name] = entry.fault
+        before = self.entries.get(name)
+        if entry is None:
+            self.entries.pop(name, None)
+        else:
+            self.entries[name] = entry  # in its place: taken out and put in again, the table would have to be made anew
+        if entry is not None and entry.fault:
+            self.faults[name] = entry.fault
+        else:
+            self.faults.pop(name, None)
         if before is not None and entry is not None and before.claim == entry.claim:
             return
         for lens, total in self._totals.items():
