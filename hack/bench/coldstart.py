@@ -1,7 +1,7 @@
 """What a process knows when it starts, as one that is started for it: every binding, and every quota.
 
-`python -m bench.coldstart SIDE KUBECONFIG` prints what one start took: `ours` with the product's own reflectors,
-mirrors and view, `bare` with the same client reading the same pages and keeping nothing.
+`python -m bench.coldstart SIDE KUBECONFIG` prints what one start took: of the `webhook` and of the `controllers`, with
+the product's own reflectors, mirrors and view; or `bare`, the same client reading the same pages and keeping nothing.
 """
 
 import asyncio
@@ -17,15 +17,28 @@ from typing import Any
 
 import psutil
 
+from bench.leader import Leader
 from federation_quota.accounting.observation import Observation
 from federation_quota.kube import codec, config
 from federation_quota.kube.client import Client
+from federation_quota.kube.error import KubeError
 from federation_quota.kube.mirrors import BindingMirror, QuotaMirror
-from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, decode_quota
+from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
+from federation_quota.kube.roster import Roster
 
 PAGE = 500
+
+
+async def caught_up(kubeconfig: str) -> None:
+    """Return when the API server serves what was put into etcd beside it: its cache follows in its own time."""
+    async with Client(await config.load(kubeconfig=kubeconfig), timeout_seconds=60) as client, asyncio.timeout(300):
+        for resource in (RESOURCE_BINDINGS, KARMADA_QUOTAS):
+            while True:
+                with contextlib.suppress(KubeError):
+                    await anext(client.list(resource, limit=1))
+                    break
 
 
 def start(side: str, kubeconfig: str) -> dict[str, float]:
@@ -36,12 +49,25 @@ def start(side: str, kubeconfig: str) -> dict[str, float]:
     return told
 
 
-async def _ours(client: Client) -> tuple[int, object]:
+async def _webhook(client: Client) -> tuple[int, object]:
+    return await _mirror(
+        client,
+        BindingMirror(Observation()),
+        QuotaMirror(lambda _account: None, lambda _namespace, _name, _version: None),
+    )
+
+
+async def _controllers(client: Client) -> tuple[int, object]:
+    observation = Observation()
+    store = QuotaStore(client, observation, roster=Roster(float), presence_namespace="", presence_selector="")
+    leader = Leader(client, observation, store)
+    return await _mirror(client, leader.bindings, leader.quotas)
+
+
+async def _mirror(client: Client, bindings: BindingMirror, quotas: QuotaMirror) -> tuple[int, object]:
     """As both deployables do it: the bindings into the view, the quotas beside it."""
-    mirror = BindingMirror(Observation())
-    quotas = QuotaMirror(lambda _account: None, lambda _namespace, _name, _version: None)
     reflectors: list[Reflector[Any]] = [
-        Reflector(client, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=mirror, page_size=PAGE),
+        Reflector(client, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=bindings, page_size=PAGE),
         Reflector(client, KARMADA_QUOTAS, decode=decode_quota, sink=quotas, page_size=PAGE),
     ]
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
@@ -51,7 +77,7 @@ async def _ours(client: Client) -> tuple[int, object]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    return len(mirror.bindings) + len(quotas.accounts), (mirror, quotas)
+    return len(bindings.bindings) + len(quotas.accounts), (bindings, quotas)
 
 
 async def _bare(client: Client) -> tuple[int, object]:
@@ -64,7 +90,12 @@ async def _bare(client: Client) -> tuple[int, object]:
     return sum(await asyncio.gather(read(RESOURCE_BINDINGS), read(KARMADA_QUOTAS))), None
 
 
-_SIDES: dict[str, Callable[[Client], Awaitable[tuple[int, object]]]] = {"ours": _ours, "bare": _bare}
+_SIDES: dict[str, Callable[[Client], Awaitable[tuple[int, object]]]] = {
+    "webhook": _webhook,
+    "controllers": _controllers,
+    "bare": _bare,
+}
+SIDES = tuple(_SIDES)
 
 
 async def _measure(side: str, kubeconfig: str) -> dict[str, float]:

@@ -14,7 +14,7 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import coldstart, curve, etcd, steady, stored
@@ -33,6 +33,7 @@ SHAPE = Shape(members=0, karmada=False, flags={"federation-controller-manager": 
 MOST_RESIDENT = 400e6
 # A line through noise that is flat within a quarter is flat: caches of the processor are smaller than the view.
 FLAT = 1.25
+_OURS = ("webhook", "controllers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +51,15 @@ _WHOLE = _Scale((1_000, 3_000, 10_000, 30_000, 100_000), quotas=1_000, starts=5,
 _GLIMPSE = _Scale((200, 400), quotas=20, starts=1, rounds=2, calls=10)
 
 
-@dataclass(slots=True)
-class _Starts:
-    """Cold starts at one size, of both sides, round by round."""
-
-    ours: list[dict[str, float]] = field(default_factory=list)
-    bare: list[dict[str, float]] = field(default_factory=list)
+class _Starts(dict[str, list[dict[str, float]]]):
+    """Cold starts at one size, by side, round by round."""
 
     def median(self, side: str, key: str) -> float:
-        return statistics.median(one[key] for one in (self.ours if side == "ours" else self.bare))
+        return statistics.median(one[key] for one in self[side])
 
-    def ratio(self, key: str) -> float:
-        return statistics.median(mine[key] / theirs[key] for mine, theirs in zip(self.ours, self.bare, strict=True))
+    def ratio(self, side: str, key: str) -> float:
+        rounds = zip(self[side], self["bare"], strict=True)
+        return statistics.median(mine[key] / theirs[key] for mine, theirs in rounds)
 
 
 def run(effort: Effort) -> Findings:
@@ -71,7 +69,7 @@ def run(effort: Effort) -> Findings:
     starts = _cold_starts(scale)
     costs = {
         (role, namespaces): steady.in_a_process(role, namespaces, scale.rounds, scale.calls, scale.sizes)
-        for role in ("webhook", "controllers")
+        for role in _OURS
         for namespaces in (scale.quotas, 1)
     }
     working = steady.in_a_process("decoding", scale.quotas, min(scale.rounds, 3), 0, scale.sizes[-1:])
@@ -100,12 +98,13 @@ def _cold_starts(scale: _Scale) -> dict[int, _Starts]:
 
 
 def _at(kubeconfig: str, objects: int, rounds: int) -> _Starts:
-    found = _Starts()
-    coldstart.start("bare", kubeconfig)  # the API server has a cache to fill, whoever comes first
+    asyncio.run(coldstart.caught_up(kubeconfig))
+    coldstart.start("bare", kubeconfig)  # the API server has caches to fill, whoever comes first
+    found = _Starts({side: [] for side in coldstart.SIDES})
     for number in range(rounds):
-        for side, starts in (("ours", found.ours), ("bare", found.bare))[:: 1 if number % 2 else -1]:
-            starts.append(coldstart.start(side, kubeconfig))
-    counts = {one["objects"] for one in (*found.ours, *found.bare)}
+        for side in coldstart.SIDES[:: 1 if number % 2 else -1]:
+            found[side].append(coldstart.start(side, kubeconfig))
+    counts = {one["objects"] for starts in found.values() for one in starts}
     if counts != {objects}:
         raise AssertionError(f"{objects} objects are stored, and {sorted(counts)} were listed")
     return found
@@ -118,14 +117,14 @@ def _rows(scale: _Scale, starts: dict[int, _Starts], costs: Costs, working: stea
     few, many = scale.sizes[0], scale.sizes[-1]
     last = starts[many]
 
-    def start(what: str, key: str, unit: str, bar: float | None) -> Comparison:
-        ours, bare = (last.median(side, key) * 1e3 for side in ("ours", "bare"))
-        return Comparison(what, "bare paged list", ours, bare, last.ratio(key), bar, unit)
+    def start(side: str, key: str, what: str, bar: float | None) -> Comparison:
+        ours, bare = (last.median(one, key) * 1e3 for one in (side, "bare"))
+        return Comparison(f"{what}, {side}", "bare paged list", ours, bare, last.ratio(side, key), bar, "ms")
 
-    def memory(what: str, key: str, bar: float | None) -> Comparison:
-        mine = last.median("ours", key)
-        ratio = mine / MOST_RESIDENT
-        return Comparison(what, "what it may take", mine / 1e6, MOST_RESIDENT / 1e6, ratio, bar, "MB")
+    def memory(side: str, key: str, what: str, bar: float | None) -> Comparison:
+        ours = last.median(side, key)
+        ratio = ours / MOST_RESIDENT
+        return Comparison(f"{what}, {side}", "the most it may", ours / 1e6, MOST_RESIDENT / 1e6, ratio, bar, "MB")
 
     def flat(role: str, what: str, namespaces: int) -> Comparison:
         found = costs[role, namespaces][what]
@@ -137,10 +136,10 @@ def _rows(scale: _Scale, starts: dict[int, _Starts], costs: Costs, working: stea
     decoding, recomputing = (working[what][many] for what in ("decode", "recompute"))
     again = statistics.median(mine / theirs for mine, theirs in zip(recomputing, decoding, strict=True))
     return [
-        start(f"cold start, {many:,} bindings, {scale.quotas:,} quotas", "seconds", "ms", 1.5),
-        start("the same in CPU time of this side alone", "cpu", "ms", None),
-        memory("resident memory after it", "resident", 1.0),
-        memory("peak memory on the way", "peak", None),
+        *(start(side, "seconds", "cold start", 1.5) for side in _OURS),
+        *(start(side, "cpu", "its CPU time on this side", None) for side in _OURS),
+        *(memory(side, "resident", "resident memory after it", 1.0) for side in _OURS),
+        *(memory(side, "peak", "peak memory on the way", None) for side in _OURS),
         *(
             flat(role, what, namespaces)
             for role, what in (("webhook", "admission"), ("webhook", "change"), ("controllers", "change"))
@@ -163,11 +162,16 @@ def _figures(scale: _Scale, starts: dict[int, _Starts], costs: Costs) -> list[di
         {
             "bindings": size,
             "quotas": scale.quotas,
-            "coldStartSeconds": starts[size].median("ours", "seconds"),
-            "bareListSeconds": starts[size].median("bare", "seconds"),
-            "ratio": starts[size].ratio("seconds"),
-            "residentMB": starts[size].median("ours", "resident") / 1e6,
-            "peakMB": starts[size].median("ours", "peak") / 1e6,
+            "coldStarts": {
+                side: {
+                    "seconds": starts[size].median(side, "seconds"),
+                    "ratio": starts[size].ratio(side, "seconds"),
+                    "cpuSeconds": starts[size].median(side, "cpu"),
+                    "residentMB": starts[size].median(side, "resident") / 1e6,
+                    "peakMB": starts[size].median(side, "peak") / 1e6,
+                }
+                for side in coldstart.SIDES
+            },
             "microseconds": {
                 f"{what}, {role}, {'one namespace' if namespaces == 1 else 'spread'}": statistics.median(times[size])
                 / 1e3
@@ -193,12 +197,17 @@ def _picture(scale: _Scale, starts: dict[int, _Starts], costs: Costs) -> str:
                 "Cold start",
                 "seconds",
                 [
-                    Line("list, decode, index", started("ours", "seconds", 1)),
+                    Line("webhook", started("webhook", "seconds", 1)),
+                    Line("controllers", started("controllers", "seconds", 1)),
                     Line("bare paged list", started("bare", "seconds", 1)),
                 ],
                 is_logarithmic=True,
             ),
-            Panel("Resident memory", "MB", [Line("a process that knows it all", started("ours", "resident", 1e-6))]),
+            Panel(
+                "Resident memory",
+                "MB",
+                [Line(side, started(side, "resident", 1e-6)) for side in _OURS],
+            ),
             Panel(
                 "One event",
                 "µs of CPU",

@@ -16,26 +16,18 @@ from typing import Any, Self, cast
 import msgspec
 
 from bench import stored
-from controllers.accounts import AccountController
-from controllers.auditing import AuditedBindings, AuditedQuotas
-from controllers.members import Members
-from controllers.reporting import Reporting
-from controllers.waking import WakingController
+from bench.leader import Leader
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
-from federation_quota.binding import Binding, ObjectKey
+from federation_quota.binding import ObjectKey
 from federation_quota.kube import codec
 from federation_quota.kube.client import Client, Page
-from federation_quota.kube.events import Recorder
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.kube.quotas import RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
-from federation_quota.kube.workqueue import WorkQueue
-from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.judging import Books
-from federation_quota.placement import Placements
 from webhook import review
 from webhook.bindings import BindingReview
 
@@ -205,28 +197,10 @@ class Controllers(World):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        audit = Audit()
-        queue: WorkQueue[ObjectKey] = WorkQueue("accounts")
-        reporting = Reporting(Recorder(self._client, component="bench", instance="bench"))
-        placements = Placements()
-        waking: WakingController
-
-        def changed(before: Binding | None, after: Binding | None) -> None:
-            placements.change(before, after)
-            waking.binding_changed(before, after)
-            binding = after or before
-            if binding is not None:
-                for name in self._quotas.names(binding.key.namespace):
-                    queue.add(ObjectKey(binding.key.namespace, name))
-
-        bindings = AuditedBindings(self.observation, changed, audit)
-        waking = WakingController(self.observation, bindings, self._store, reporting)
-        self._quotas = AuditedQuotas(waking.quota_stored, lambda _namespace, _name, _version: None, audit)
-        members = Members(self._client, placements, lambda _names: None, lambda _name: None)
-        self._controller = AccountController(self._quotas, bindings, self.observation, self._store, members, reporting)
+        self._leader = Leader(self._client, self.observation, self._store)
         for account in self._accounts:
-            self._quotas.upsert(account)
-        await self._follow(bindings)
+            self._leader.quotas.upsert(account)
+        await self._follow(self._leader.bindings)
         for account in self._accounts:
             await self._reconcile(ObjectKey(account.namespace, account.name))
         return self
@@ -242,9 +216,9 @@ class Controllers(World):
         return took / number
 
     async def _reconcile(self, key: ObjectKey) -> None:
-        await self._controller.reconcile(key)
+        await self._leader.accounts.reconcile(key)
         for body in self._server.written:
-            self._quotas.upsert(decode_quota(body))
+            self._leader.quotas.upsert(decode_quota(body))
         self._server.written.clear()
 
 
