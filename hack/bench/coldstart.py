@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
-import resource
+import resource as limits
 import subprocess
 import sys
 import time
@@ -26,19 +26,24 @@ from federation_quota.kube.mirrors import BindingMirror, QuotaMirror
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
+from federation_quota.kube.retry import Policy
 from federation_quota.kube.roster import Roster
 
 PAGE = 500
+_CAUGHT_UP_SECONDS = 600.0
 
 
 async def caught_up(kubeconfig: str) -> None:
-    """Return when the API server serves what was put into etcd beside it: its cache follows in its own time."""
-    async with Client(await config.load(kubeconfig=kubeconfig), timeout_seconds=60) as client, asyncio.timeout(300):
+    """Return when the API server's caches have what was put into etcd beside it: they follow in their own time."""
+    async with Client(await config.load(kubeconfig=kubeconfig), retry=Policy(attempts=1)) as client:
         for resource in (RESOURCE_BINDINGS, KARMADA_QUOTAS):
-            while True:
-                with contextlib.suppress(KubeError):
-                    await anext(client.list(resource, limit=1))
-                    break
+            version = (await anext(client.list(resource, limit=1))).version  # of etcd itself, where the cache is behind
+            params: dict[str, str | int | bool | None] = {"limit": 1, "resourceVersion": str(version)}
+            async with asyncio.timeout(_CAUGHT_UP_SECONDS):
+                while True:
+                    with contextlib.suppress(KubeError):
+                        await client.request("GET", resource.collection(None), params=params)
+                        break
 
 
 def start(side: str, kubeconfig: str) -> dict[str, float]:
@@ -105,7 +110,7 @@ async def _measure(side: str, kubeconfig: str) -> dict[str, float]:
         objects, _kept = await _SIDES[side](client)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         resident = psutil.Process().memory_info().rss
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = limits.getrusage(limits.RUSAGE_SELF).ru_maxrss * 1024
     return {"objects": objects, "seconds": seconds, "cpu": cpu, "resident": resident, "peak": peak}
 
 
