@@ -242,14 +242,15 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         asked = self._asked
         self._is_listing = True
+        # Whole only once: where that takes longer than anybody waits, pages may be faster the next time.
+        is_paged, self._is_paged = self._is_paged, True
         try:
-            items, version = await self._read()
+            items, version = await self._read(self._page_size if is_paged else 0)
         finally:
             self._is_listing = False
         if version < self.version:
             self._rewound(version)
         self._sink.replace(items, version)
-        self._is_paged = True
         self.version = version
         self.lists += 1
         self._counted_lists.inc()
@@ -260,7 +261,7 @@ class Reflector(Generic[T]):
         self._listed = asked
         self._lists.reach(asked)
 
-    async def _read(self) -> tuple[list[T], int]:
+    async def _read(self, limit: int) -> tuple[list[T], int]:
         items: list[T] = []
         version = 0
         pages = self._client.list(
@@ -268,7 +269,7 @@ class Reflector(Generic[T]):
             self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            limit=self._page_size if self._is_paged else 0,
+            limit=limit,
         )
         async with contextlib.aclosing(look_ahead(pages)) as coming:
             async for page in coming:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDTH, _HEIGHT = 300, 190  # of a panel's plot
-_LEFT, _TOP, _GAP, _BELOW = 56, 92, 74, 52
+_LEFT, _TOP, _GAP, _BELOW = 56, 98, 74, 52
 _COLOURS = ("one", "two", "three")
 
 _STYLE = """

@@ -55,7 +55,7 @@ class _Scale:
     calls: int
 
 
-_WHOLE = _Scale((1_000, 3_000, 10_000, 30_000, 100_000), quotas=1_000, starts=3, rounds=15, calls=200)
+_WHOLE = _Scale((1_000, 3_000, 10_000, 30_000, 100_000), quotas=1_000, starts=5, rounds=15, calls=200)
 _GLIMPSE = _Scale((200, 400), quotas=20, starts=1, rounds=2, calls=10)
 
 
