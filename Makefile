@@ -59,7 +59,7 @@ chart: env ## Write anew what follows from the chart: roles of local federations
 	@$(BIN)/python hack/chart.py
 
 .PHONY: bench
-bench: env ## Measure, as ratios against the peers in one run; SET=members for one subject alone
+bench: env ## Measure, as ratios against the peers in one run, into bench/results.json; SET=growth for one set alone
 	@PYTHONPATH=hack $(BIN)/python -m bench $(SET)
 
 .PHONY: lock

@@ -4,15 +4,23 @@ Fed with every change of a binding. Objects are not counted here: they are the f
 a copy.
 """
 
-from federation_quota.binding import Binding, ClusterShare
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from federation_quota.binding import Binding, ClusterShare, Component
 from federation_quota.charge import STANDARD, Tariff, replicas_cost
 from federation_quota.ledger.lens import Lens
 from federation_quota.resource_name import PODS
 from federation_quota.resources import NOTHING, Resources
 from federation_quota.tally import Tally
 
+# How many sorts of placements are remembered to be shared, and the largest of them.
+_MOST_SHARED: Final = 8192
+_LARGEST_SHARED: Final = 16
 
-def shares(binding: Binding, tariff: Tariff = STANDARD) -> dict[str, Resources]:
+
+def shares(binding: Binding, tariff: Tariff = STANDARD) -> Mapping[str, Resources]:
     """What the binding accounts for in each cluster.
 
     Where it is being evicted from, that is what it had there: its pods run on until others have taken their place. A
@@ -20,20 +28,32 @@ def shares(binding: Binding, tariff: Tariff = STANDARD) -> dict[str, Resources]:
     """
     if PODS not in binding.assigned:
         return {}
+    is_small = len(binding.components) + len(binding.clusters) + len(binding.evicted) <= _LARGEST_SHARED
+    work_out = _shared_shares if is_small else _shares
+    return work_out(binding.request, binding.components, (*binding.clusters, *binding.evicted), tariff)
+
+
+def _shares(
+    request: Resources, components: tuple[Component, ...], given: tuple[ClusterShare, ...], tariff: Tariff
+) -> Mapping[str, Resources]:
     found: dict[str, Resources] = {}
-    for share in (*binding.clusters, *binding.evicted):
-        amounts = _share(binding, share, tariff)
+    for share in given:
+        amounts = _share(request, components, share, tariff)
         if amounts:
             found[share.name] = found.get(share.name, NOTHING).maximum(amounts)
     return found
 
 
-def _share(binding: Binding, share: ClusterShare, tariff: Tariff) -> Resources:
-    if not binding.components:
-        return replicas_cost(binding.request, share.replicas, tariff)
+# Most bindings look like others, and a component that starts is told of all of them at once.
+_shared_shares: Final = lru_cache(maxsize=_MOST_SHARED)(_shares)
+
+
+def _share(request: Resources, components: tuple[Component, ...], share: ClusterShare, tariff: Tariff) -> Resources:
+    if not components:
+        return replicas_cost(request, share.replicas, tariff)
     given = dict(share.components or ())
     total = NOTHING
-    for component in binding.components:
+    for component in components:
         count = given.get(component.name, 0) if share.components is not None else component.replicas
         total += replicas_cost(component.request, count, tariff)
     return total

@@ -1,9 +1,9 @@
 """A reflector: one kind of object on one API server, mirrored into a sink by list and watch.
 
-It lists (in pages, giving way to others between them), then follows the watch. A stream that ends or breaks is resumed
-from the last version seen; a version that the server no longer keeps means listing again, and `replace` lets the sink
-find the difference. What it mirrors is always something that was true: the sink sees each object's versions in order,
-and `version` says how far it has seen everything.
+It lists (in pages, the next of which is under way while one is decoded), giving way to others all the time, then
+follows the watch. A stream that ends or breaks is resumed from the last version seen; a version that the server no
+longer keeps means listing again, and `replace` lets the sink find the difference. What it mirrors is always something
+that was true: the sink sees each object's versions in order, and `version` says how far it has seen everything.
 
 Decoding is the caller's function: an object that it refuses is counted and reported, and the mirror goes on. The sink
 is called synchronously, before `version` moves; an exception of its own ends `run`, because a mirror with a hole must
@@ -15,7 +15,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -26,6 +26,7 @@ from federation_quota import metrics
 from federation_quota.kube import error
 from federation_quota.kube.backoff import Backoff, Jitter
 from federation_quota.kube.client import Client
+from federation_quota.kube.lookahead import look_ahead
 from federation_quota.kube.milestone import Milestones
 from federation_quota.kube.resource import Resource
 
@@ -84,6 +85,8 @@ _OBJECT = msgspec.json.Decoder(_Object)
 
 # A watch that lasted this long worked: what ends it now is not one more failure in a row.
 _HEALTHY_SECONDS = 10.0
+# Objects of a list between which others have their turn, and the next page comes in: a millisecond or two.
+_DECODED_AT_ONCE = 50
 # How long a look at a single object may take.
 _GLANCE_SECONDS = 10.0
 
@@ -239,14 +242,15 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         asked = self._asked
         self._is_listing = True
+        # Whole only once: where that takes longer than anybody waits, pages may be faster the next time.
+        is_paged, self._is_paged = self._is_paged, True
         try:
-            items, version = await self._read()
+            items, version = await self._read(self._page_size if is_paged else 0)
         finally:
             self._is_listing = False
         if version < self.version:
             self._rewound(version)
         self._sink.replace(items, version)
-        self._is_paged = True
         self.version = version
         self.lists += 1
         self._counted_lists.inc()
@@ -257,7 +261,7 @@ class Reflector(Generic[T]):
         self._listed = asked
         self._lists.reach(asked)
 
-    async def _read(self) -> tuple[list[T], int]:
+    async def _read(self, limit: int) -> tuple[list[T], int]:
         items: list[T] = []
         version = 0
         pages = self._client.list(
@@ -265,20 +269,24 @@ class Reflector(Generic[T]):
             self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            limit=self._page_size if self._is_paged else 0,
+            limit=limit,
         )
-        async with contextlib.aclosing(pages):
-            async for page in pages:
+        async with contextlib.aclosing(look_ahead(pages)) as coming:
+            async for page in coming:
                 self.last_heard = self._clock()
                 version = page.version
-                for raw in page.items:
-                    body = bytes(raw)
-                    try:
-                        items.append(self._decode(body))
-                    except Exception as problem:  # whatever it is, it is about one object
-                        self._report(_metadata(body), problem, was_deleted=False)
-                await asyncio.sleep(0)
+                for start in range(0, len(page.items), _DECODED_AT_ONCE):
+                    items += self._decoded(page.items[start : start + _DECODED_AT_ONCE])
+                    await asyncio.sleep(0)
         return items, version
+
+    def _decoded(self, objects: Sequence[msgspec.Raw]) -> Iterator[T]:
+        for raw in objects:
+            body = bytes(raw)
+            try:
+                yield self._decode(body)
+            except Exception as problem:  # whatever it is, it is about one object
+                self._report(_metadata(body), problem, was_deleted=False)
 
     async def _check_for_rewind(self) -> None:
         """Has the server forgotten what we saw (an etcd that was restored)? It would stay silent until it caught up."""

@@ -46,12 +46,14 @@ class _Watched:
     account: Account
     since: int  # it has been active as it is now, and watched, since that version
     ended: dict[str, tuple[Reservation, int]] = field(default_factory=dict)  # and the version by which they had
+    _by_binding: dict[str, list[Reservation]] | None = None  # all of them; made when asked for
 
     def follow(self, account: Account) -> None:
         kept = {one.id for one in account.reservations}
         version = int(account.version)
         self.ended.update((one.id, (one, version)) for one in self.account.reservations if one.id not in kept)
         self.account = account
+        self._by_binding = None
 
     def is_same(self, account: Account) -> bool:
         return self.account.uid == account.uid and self.account.active_shape == account.active_shape
@@ -61,14 +63,22 @@ class _Watched:
         before, after = lens.cost(increase.before), lens.cost(increase.after)
         grown = {canonical(name) for name in self.account.limits if after[canonical(name)] > before[canonical(name)]}
         return not grown or any(
-            all(lens.cost(one.claim)[name] >= after[name] for name in grown)
-            for one in self._reservations()
-            if one.binding == increase.binding
+            all(lens.cost(one.claim)[name] >= after[name] for name in grown) for one in self._reserved(increase.binding)
         )
 
-    def _reservations(self) -> Iterator[Reservation]:
-        yield from self.account.reservations
-        yield from (reservation for reservation, _ in self.ended.values())
+    def forget(self, seen: int) -> None:
+        """The bindings have been seen up to that version: what ended by then is not asked for any more."""
+        if self.ended:
+            self.ended = {key: one for key, one in self.ended.items() if one[1] > seen}
+            self._by_binding = None
+
+    def _reserved(self, binding: str) -> list[Reservation]:
+        # Thousands of increases may have waited for the accounts, beside thousands of reservations.
+        if self._by_binding is None:
+            self._by_binding = {}
+            for one in (*self.account.reservations, *(reservation for reservation, _ in self.ended.values())):
+                self._by_binding.setdefault(one.binding, []).append(one)
+        return self._by_binding.get(binding, [])
 
 
 class Audit:
@@ -115,7 +125,7 @@ class Audit:
         seen = min([bindings, *(one.version - 1 for one in still_open)])
         for here in self._accounts.values():
             for watched in here.values():
-                watched.ended = {key: one for key, one in watched.ended.items() if one[1] > seen}
+                watched.forget(seen)
         return found
 
     def _lacking(self, increase: Increase) -> Iterator[str]:

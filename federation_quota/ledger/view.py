@@ -52,7 +52,11 @@ class View:
         known = self.get(namespace, name)
         buried = self._tombstones.get((namespace, name))
         if (known is None or known.version < entry.version) and (buried is None or buried.version < entry.version):
-            self._namespaces.setdefault(namespace, _Namespace()).put(name, entry)
+            here = self._namespaces.get(namespace)
+            if here is None:
+                self._namespaces[namespace] = _Namespace({name: entry})
+            else:
+                here.put(name, entry)
         self.reach(entry.version)
 
     def delete(self, namespace: str, name: str, uid: str, version: int) -> None:
@@ -75,20 +79,17 @@ class View:
 
     def replace(self, entries: Iterable[tuple[str, str, Entry]], version: int) -> None:
         """A list of everything there is, as of that version: what it does not name is gone, when is not known."""
-        listed = {(namespace, name): entry for namespace, name, entry in entries}
-        gone = [
-            (namespace, name)
-            for namespace, here in self._namespaces.items()
-            for name in here.entries
-            if (namespace, name) not in listed
-        ]
-        for namespace, name in gone:
-            here = self._namespaces[namespace]
-            here.put(name, None)
-            if not here.entries:
-                del self._namespaces[namespace]
-        for (namespace, name), entry in listed.items():
-            self._namespaces.setdefault(namespace, _Namespace()).put(name, entry)
+        listed: dict[str, dict[str, Entry]] = {}
+        for namespace, name, entry in entries:
+            listed.setdefault(namespace, {})[name] = entry
+        for namespace in self._namespaces.keys() - listed.keys():
+            del self._namespaces[namespace]
+        for namespace, found in listed.items():
+            here = self._namespaces.get(namespace)
+            if here is None:
+                self._namespaces[namespace] = _Namespace(found)
+            else:
+                here.replace(found)
         # A list may be older than what was seen before only if the store itself went back: then this is what is true.
         self.version = self._listed_at = version
         self._tombstones = OrderedDict((key, dead) for key, dead in self._tombstones.items() if dead.version <= version)
@@ -138,18 +139,27 @@ class _Namespace:
     # More lenses than this on one namespace are old shapes of its quotas: starting over is cheaper than keeping them.
     MOST_TOTALS = 64
 
-    def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
-        self.faults: dict[str, str] = {}
+    def __init__(self, entries: dict[str, Entry]) -> None:
+        self.entries = entries
+        self.faults = {name: entry.fault for name, entry in entries.items() if entry.fault}
         self._totals: dict[Lens, dict[str, Quantity]] = {}
 
+    def replace(self, entries: Mapping[str, Entry]) -> None:
+        for name in self.entries.keys() - entries.keys():
+            self.put(name, None)
+        for name, entry in entries.items():
+            self.put(name, entry)
+
     def put(self, name: str, entry: Entry | None) -> None:
-        before = self.entries.pop(name, None)
-        self.faults.pop(name, None)
-        if entry is not None:
-            self.entries[name] = entry
-            if entry.fault:
-                self.faults[name] = entry.fault
+        before = self.entries.get(name)
+        if entry is None:
+            self.entries.pop(name, None)
+        else:
+            self.entries[name] = entry  # in its place: taken out and put in again, the table would have to be made anew
+        if entry is not None and entry.fault:
+            self.faults[name] = entry.fault
+        else:
+            self.faults.pop(name, None)
         if before is not None and entry is not None and before.claim == entry.claim:
             return
         for lens, total in self._totals.items():

@@ -17,10 +17,11 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from bench.measure import Comparison, Effort, compare
+from bench import stored
+from bench.measure import Effort, Findings, compare
 from federation_quota.binding import Binding
 from federation_quota.kube import codec, wire
-from federation_quota.stamp import HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION, Owner, Stamp
+from federation_quota.stamp import HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION
 
 _PAGE_SIZE = 500
 _PAGES = 10
@@ -159,7 +160,7 @@ def _bindings(body: bytes) -> list[Binding]:
     return [codec.decode_stored_binding(item) for item in _LOOSE_PAGE.decode(body).items]
 
 
-def run(effort: Effort) -> list[Comparison]:
+def run(effort: Effort) -> Findings:
     """Measure declared fields and the whole way, each against pydantic and `json.loads`."""
     pages = [_page(number) for number in range(_PAGES)]
     structs = msgspec.json.Decoder(_Page).decode
@@ -171,118 +172,16 @@ def run(effort: Effort) -> list[Comparison]:
 
     fewer = replace(effort, rounds=min(effort.rounds, 11))
     named, parsed = "pydantic, same fields", "json.loads"
-    return [
-        compare("page to structs", structs, named, models, some, bar=0.5, effort=fewer),
-        compare("page to structs", structs, parsed, everything, some, bar=0.5, effort=fewer),
-        compare("page to bindings", _bindings, named, models, some, bar=None, effort=fewer),
-        compare("page to bindings", _bindings, parsed, everything, some, bar=None, effort=fewer),
-    ]
+    return Findings(
+        [
+            compare("page to structs", structs, named, models, some, bar=0.5, effort=fewer),
+            compare("page to structs", structs, parsed, everything, some, bar=0.5, effort=fewer),
+            compare("page to bindings", _bindings, named, models, some, bar=None, effort=fewer),
+            compare("page to bindings", _bindings, parsed, everything, some, bar=None, effort=fewer),
+        ]
+    )
 
 
 def _page(number: int) -> bytes:
-    items = [_stored(number * _PAGE_SIZE + offset) for offset in range(_PAGE_SIZE)]
+    items = [stored.binding(number * _PAGE_SIZE + offset) for offset in range(_PAGE_SIZE)]
     return json.dumps({"apiVersion": "v1", "metadata": {"resourceVersion": "900000"}, "items": items}).encode()
-
-
-def _stored(index: int) -> dict[str, object]:
-    """A Deployment's binding as the API server lists it; sizes, requests and owners vary as they do in a federation."""
-    namespace, name = f"team-{index % 200}", f"app-{index}"
-    replicas = index % 12 + 1
-    shares = {"member1": replicas - replicas // 3, "member2": replicas // 3}
-    placement = {
-        "clusterAffinity": {"clusterNames": list(shares)},
-        "clusterTolerations": [
-            {
-                "key": f"cluster.karmada.io/{taint}",
-                "operator": "Exists",
-                "effect": "NoExecute",
-                "tolerationSeconds": 300,
-            }
-            for taint in ("not-ready", "unreachable")
-        ],
-        "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
-    }
-    stamp = Stamp("", 0, "deployments", Owner(f"user-{index % 300}", ("developers", "system:authenticated")))
-    fields: dict[str, object] = {
-        f"f:{field}": {} for field in ("clusters", "placement", "replicas", "resource", "schedulerName")
-    }
-    managed = [
-        {"manager": manager, "operation": "Update", "time": "2026-08-01T10:00:00Z", "fieldsType": "FieldsV1"}
-        | {"apiVersion": "work.karmada.io/v1alpha2", "fieldsV1": {"f:spec": fields, "f:metadata": {"f:labels": fields}}}
-        for manager in ("karmada-controller-manager", "karmada-scheduler")
-    ]
-    return {
-        "apiVersion": "work.karmada.io/v1alpha2",
-        "kind": "ResourceBinding",
-        "metadata": {
-            "name": f"{name}-deployment",
-            "namespace": namespace,
-            "uid": f"{index:08x}-5f0c-4a52-9d0c-4e1f4f0e7a11",
-            "resourceVersion": str(500_000 + index),
-            "generation": 2,
-            "creationTimestamp": "2026-08-01T10:00:00Z",
-            "finalizers": ["karmada.io/binding-controller"],
-            "labels": {
-                "propagationpolicy.karmada.io/permanent-id": "b0907cc7-6f2c-4d0e-8d56-0d0f4c4e9f10",
-                "resourcebinding.karmada.io/permanent-id": f"{index:08x}-76d1-4d8c-9f3a-2a2a4c4e9f10",
-            },
-            "annotations": {
-                "policy.karmada.io/applied-placement": json.dumps(placement),
-                "propagationpolicy.karmada.io/name": "everything",
-                "propagationpolicy.karmada.io/namespace": namespace,
-                STAMP_ANNOTATION: stamp.encode(),
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "Deployment",
-                    "name": name,
-                    "uid": f"{index:08x}-aaaa",
-                    "controller": True,
-                }
-            ],
-            "managedFields": managed,
-        },
-        "spec": {
-            "resource": {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "namespace": namespace,
-                "name": name,
-                "uid": f"{index:08x}-aaaa-4a52-9d0c-4e1f4f0e7a11",
-                "resourceVersion": str(400_000 + index),
-            },
-            "replicas": replicas,
-            "replicaRequirements": {
-                "resourceRequest": {
-                    "cpu": ("100m", "250m", "500m", "1", "2")[index % 5],
-                    "memory": ("128Mi", "512Mi", "1Gi")[index % 3],
-                }
-            },
-            "clusters": [{"name": cluster, "replicas": share} for cluster, share in shares.items()],
-            "placement": placement,
-            "conflictResolution": "Abort",
-            "schedulerName": "default-scheduler",
-        },
-        "status": {
-            "conditions": [
-                {"type": "Scheduled", "status": "True", "reason": "Success", "message": "Binding has been scheduled"},
-                {
-                    "type": "FullyApplied",
-                    "status": "True",
-                    "reason": "FullyAppliedSuccess",
-                    "message": "All works applied",
-                },
-            ],
-            "aggregatedStatus": [
-                {
-                    "clusterName": cluster,
-                    "applied": True,
-                    "health": "Healthy",
-                    "status": {"replicas": share, "readyReplicas": share, "availableReplicas": share, "generation": 1},
-                }
-                for cluster, share in shares.items()
-            ],
-            "schedulerObservedGeneration": 2,
-        },
-    }

@@ -6,7 +6,7 @@ What is measured, and which bar is fair, is the business of the subject's own mo
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -36,11 +36,32 @@ class Comparison:
     ratio: float
     bar: float | None
     unit: str = "ns"
+    at_least: bool = False  # the bar is the least that the ratio may be; else the most
 
     @property
     def is_missed(self) -> bool:
-        """Whether there is a bar and ours takes more than it allows."""
-        return self.bar is not None and self.ratio > self.bar
+        """Whether there is a bar, and the ratio is on its wrong side."""
+        if self.bar is None:
+            return False
+        return self.ratio < self.bar if self.at_least else self.ratio > self.bar
+
+    @property
+    def sign(self) -> str:
+        """How the ratio must stand to the bar."""
+        return "≥" if self.at_least else "≤"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a set has found: rows to judge, and the figures behind them for whoever wants to look closer."""
+
+    rows: Sequence[Comparison]
+    figures: Sequence[Mapping[str, object]] = ()
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether any bar was missed."""
+        return any(row.is_missed for row in self.rows)
 
 
 def compare(
@@ -95,9 +116,9 @@ def table(comparisons: Sequence[Comparison]) -> str:
     """The rows as text, aligned for a terminal."""
     rows = [("what", "ours", "yardstick", "", "ratio", "bar", "")]
     for row in comparisons:
-        bar = "-" if row.bar is None else f"<= {row.bar:.2f}"
-        verdict = "" if row.bar is None else "MISSED" if row.is_missed else "ok"
-        ours, theirs = f"{row.ours:.0f} {row.unit}", f"{row.theirs:.0f} {row.unit}"
+        bar = "-" if row.bar is None else f"{row.sign} {row.bar:.2f}"
+        verdict = "" if row.bar is None else "MISSED" if row.is_missed else "met"
+        ours, theirs = f"{_short(row.ours)} {row.unit}", f"{_short(row.theirs)} {row.unit}"
         rows.append((row.what, ours, row.yardstick, theirs, f"{row.ratio:.2f}", bar, verdict))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
@@ -107,3 +128,7 @@ def table(comparisons: Sequence[Comparison]) -> str:
         ).rstrip()
         for row in rows
     )
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.3g}"

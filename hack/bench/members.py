@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from bench.measure import Comparison, Effort
+from bench.measure import Comparison, Effort, Findings
 from federation_quota.census import Census
 from federation_quota.kube import codec, config
 from federation_quota.kube.client import Client
@@ -43,7 +43,7 @@ SHAPE = Shape(members=0, karmada=False, flags={"federation-controller-manager": 
 MOST_BYTES = 100_000_000 / 50_000
 
 
-def run(effort: Effort) -> list[Comparison]:
+def run(effort: Effort) -> Findings:
     """All rows, on a federation that is made for it."""
     is_thorough = effort.rounds > 10
     count, rounds = (MANY, 9) if is_thorough else (FEW, 1)
@@ -63,7 +63,7 @@ def run(effort: Effort) -> list[Comparison]:
     listed = {one["pods"] for one in (*ours, *bare)}
     if listed != {count}:
         raise AssertionError(f"{count} pods were made, and {sorted(listed)} listed")
-    return _rows(ours, bare, count)
+    return Findings(_rows(ours, bare, count))
 
 
 def _rows(ours: list[dict[str, float]], bare: list[dict[str, float]], count: int) -> list[Comparison]:

@@ -15,7 +15,7 @@ from decimal import Decimal
 
 from kubernetes.utils import quantity as client
 
-from bench.measure import Comparison, Effort, compare
+from bench.measure import Effort, Findings, compare
 from federation_quota.quantity import Quantity, parse
 
 # The share of each shape among new texts, out of 100.
@@ -31,7 +31,7 @@ _SHAPES: tuple[tuple[int, Callable[[int], str]], ...] = (
 _FAMILIAR = ("100m", "250m", "500m", "1500m", "10", "64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "1.5Gi", "10G")
 
 
-def run(effort: Effort) -> list[Comparison]:
+def run(effort: Effort) -> Findings:
     """Measure reading again, reading anew, printing and adding."""
     known: dict[str, Quantity] = {text: parse(text) for text in _FAMILIAR}
     amounts = list(known.values())
@@ -54,15 +54,19 @@ def run(effort: Effort) -> list[Comparison]:
         return decimals[index] + decimals[0]
 
     parses, formats = "kubernetes.utils parse_quantity", "kubernetes.utils format_quantity"
-    return [
-        compare("read again", parse, "dict look-up", known.__getitem__, _familiar_texts, bar=1.2, effort=effort),
-        compare("read again", parse, "dict look-up in a function", look_up, _familiar_texts, bar=1.2, effort=effort),
-        compare("read new text", parse, parses, parse_client, _new_texts, bar=1.0, effort=effort),
-        compare("read new plain integer", parse, parses, parse_client, _new_integers, bar=None, effort=effort),
-        compare("read new sign or exponent", parse, parses, parse_client, _new_oddities, bar=None, effort=effort),
-        compare("print", print_ours, formats, print_decimal, _indices, bar=None, effort=effort),
-        compare("add", add_ours, "decimal.Decimal", add_decimal, _indices, bar=None, effort=effort),
-    ]
+    return Findings(
+        [
+            compare("read again", parse, "dict look-up", known.__getitem__, _familiar_texts, bar=1.2, effort=effort),
+            compare(
+                "read again", parse, "dict look-up in a function", look_up, _familiar_texts, bar=1.2, effort=effort
+            ),
+            compare("read new text", parse, parses, parse_client, _new_texts, bar=1.0, effort=effort),
+            compare("read new plain integer", parse, parses, parse_client, _new_integers, bar=None, effort=effort),
+            compare("read new sign or exponent", parse, parses, parse_client, _new_oddities, bar=None, effort=effort),
+            compare("print", print_ours, formats, print_decimal, _indices, bar=None, effort=effort),
+            compare("add", add_ours, "decimal.Decimal", add_decimal, _indices, bar=None, effort=effort),
+        ]
+    )
 
 
 def _familiar_texts(_round_number: int, count: int) -> Sequence[str]:

@@ -259,6 +259,28 @@ async def test_pages_that_expire_are_asked_for_whole() -> None:
     assert mirror.calls == [("replace", 20)]  # half a list was never shown
 
 
+async def test_pages_are_tried_again_where_the_whole_is_too_much() -> None:
+    limits: list[str | None] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            await asyncio.sleep(60)
+        limits.append(request.query.get("limit"))
+        if "limit" not in request.query:
+            return web.json_response(status(504, "Timeout"), status=504)
+        if "continue" in request.query and len(limits) == 2:
+            return web.json_response(status(410, "Expired"), status=410)
+        metadata = {"resourceVersion": "20", "continue": "" if "continue" in request.query else "more"}
+        return web.json_response({"metadata": metadata, "items": [stored(f"c{len(limits)}", 5)]})
+
+    mirror = Mirror()
+    once = Policy(attempts=1)
+    async with serving(handler, retry=once) as client, reflecting(client, "n", mirror, page_size=1, sleep=Naps()):
+        pass
+    assert limits == ["1", "1", None, "1", "1"]
+    assert mirror.calls == [("replace", 20)]
+
+
 async def test_a_world_that_went_back_in_time_is_noticed_although_its_watch_is_silent() -> None:
     lists = 0
 

@@ -51,6 +51,16 @@ def test_one_that_has_ended_is_remembered_until_the_bindings_have_come_that_far(
     assert quotas_of(audit, 22, 22) == ["quota/web"]
 
 
+def test_reservations_that_come_after_others_were_judged_count_too() -> None:
+    audit = Audit()
+    audit.account_stored(stored(10, creation("web", 3)))
+    audit.increased(increase(11))
+    assert quotas_of(audit, 11, 11) == []
+    audit.account_stored(stored(12, creation("api", 3)))
+    audit.increased(increase(13, binding="api"))
+    assert quotas_of(audit, 13, 13) == []
+
+
 def test_too_small_or_of_another_binding_is_none() -> None:
     audit = Audit()
     audit.account_stored(stored(10, creation("web", 2), creation("other", 3)))
