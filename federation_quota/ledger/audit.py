@@ -1,8 +1,8 @@
 """Looking back: was every increase that is stored reserved before? Pure, and exact to the version.
 
-A reservation is written before the increase that it stands for, and ended after it. So once the quotas have been seen
-up to the version of a stored increase, its reservation has been seen too; if not, something went past the quota. That
-is an alarm for people: what is stored is counted in any case.
+A reservation, or an advance, is written before the increase that it stands for, and ended after it. So once the quotas
+have been seen up to the version of a stored increase, its reservation has been seen too; if not, something went past
+the quota. That is an alarm for people: what is stored is counted in any case.
 
 Bindings and accounts come by two watches, either of which may be ahead. An increase waits until the accounts have come
 as far; a reservation that has ended is remembered until the bindings have.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from federation_quota.ledger.account import Account
+from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.resource_name import canonical
@@ -46,12 +46,15 @@ class _Watched:
     account: Account
     since: int  # it has been active as it is now, and watched, since that version
     ended: dict[str, tuple[Reservation, int]] = field(default_factory=dict)  # and the version by which they had
+    returned: dict[str, tuple[Advance, int]] = field(default_factory=dict)  # the same for advances
     _by_binding: dict[str, list[Reservation]] | None = None  # all of them; made when asked for
 
     def follow(self, account: Account) -> None:
         kept = {one.id for one in account.reservations}
         version = int(account.version)
         self.ended.update((one.id, (one, version)) for one in self.account.reservations if one.id not in kept)
+        held = {one.id for one in account.advances}
+        self.returned.update((one.id, (one, version)) for one in self.account.advances if one.id not in held)
         self.account = account
         self._by_binding = None
 
@@ -62,8 +65,14 @@ class _Watched:
         lens = self.account.lens
         before, after = lens.cost(increase.before), lens.cost(increase.after)
         grown = {canonical(name) for name in self.account.limits if after[canonical(name)] > before[canonical(name)]}
-        return not grown or any(
-            all(lens.cost(one.claim)[name] >= after[name] for name in grown) for one in self._reserved(increase.binding)
+        return (
+            not grown
+            or any(
+                all(lens.cost(one.claim)[name] >= after[name] for name in grown)
+                for one in self._reserved(increase.binding)
+            )
+            # Which of them it came from is not told: that one had so much is what can be seen.
+            or any(all(one.amounts[name] >= after[name] - before[name] for name in grown) for one in self._advances())
         )
 
     def forget(self, seen: int) -> None:
@@ -71,6 +80,12 @@ class _Watched:
         if self.ended:
             self.ended = {key: one for key, one in self.ended.items() if one[1] > seen}
             self._by_binding = None
+        if self.returned:
+            self.returned = {key: one for key, one in self.returned.items() if one[1] > seen}
+
+    def _advances(self) -> Iterator[Advance]:
+        yield from self.account.advances
+        yield from (one for one, _ in self.returned.values())
 
     def _reserved(self, binding: str) -> list[Reservation]:
         # Thousands of increases may have waited for the accounts, beside thousands of reservations.

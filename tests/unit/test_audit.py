@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from federation_quota.ledger.account import Account
+from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.audit import Audit, Increase
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.reservation import Reservation
@@ -101,3 +101,16 @@ def test_after_a_list_everything_begins_anew() -> None:
     assert quotas_of(audit, 40, 40) == []
     audit.increased(increase(41))
     assert quotas_of(audit, 41, 41) == ["quota/web"]
+
+
+def test_what_a_replica_was_advanced_is_as_good_as_a_reservation_until_it_was_given_back() -> None:
+    audit = Audit()
+    audit.account_stored(stored(10))
+    audit.account_stored(replace(stored(11), advances=(Advance("a", "here", claim(3).charge),)))
+    audit.account_stored(stored(13))
+    audit.increased(increase(12, cpu=5, before=2))
+    assert quotas_of(audit, 13, 12) == []
+    audit.increased(increase(12, cpu=6, before=2, binding="large"))  # more than anybody had in hand
+    assert quotas_of(audit, 13, 12) == ["quota/large"]
+    audit.increased(increase(14, cpu=5, before=2))
+    assert quotas_of(audit, 15, 15) == ["quota/web"]
