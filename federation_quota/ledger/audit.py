@@ -72,7 +72,10 @@ class _Watched:
                 for one in self._reserved(increase.binding)
             )
             # Which of them it came from is not told: that one had so much is what can be seen.
-            or any(all(one.amounts[name] >= after[name] - before[name] for name in grown) for one in self._advances())
+            or any(
+                all(one.amounts[name] >= after[name] - before[name] for name in grown)
+                for one in self._advances(increase.version)
+            )
         )
 
     def forget(self, seen: int) -> None:
@@ -83,9 +86,10 @@ class _Watched:
         if self.returned:
             self.returned = {key: one for key, one in self.returned.items() if one[1] > seen}
 
-    def _advances(self) -> Iterator[Advance]:
+    def _advances(self, version: int) -> Iterator[Advance]:
+        """Those that there were then, or that have come since."""
         yield from self.account.advances
-        yield from (one for one, _ in self.returned.values())
+        yield from (one for one, until in self.returned.values() if until > version)
 
     def _reserved(self, binding: str) -> list[Reservation]:
         # Thousands of increases may have waited for the accounts, beside thousands of reservations.
