@@ -38,8 +38,9 @@ class BindingReview:
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        if new.fault and self.accountant.accounts(new.key.namespace):
-            return refuse(422, "Invalid", f"what {new.key} costs cannot be told: {new.fault}")
+        fault = new.fault or new.stamp.fault
+        if fault and self.accountant.accounts(new.key.namespace):
+            return refuse(422, "Invalid", f"what {new.key} costs cannot be told: {fault}")
         ask = Ask(
             id=secrets.token_hex(8),
             binding=new.key.name,
@@ -51,6 +52,9 @@ class BindingReview:
         )
         if not ask.increases:
             return ALLOWED
+        problem = karmadaquota.unwritable(ask.reservation)
+        if problem and self.accountant.accounts(new.key.namespace):
+            return refuse(422, "Invalid", f"{new.key} cannot be accounted for: {problem}")
         answer = await self.accountant.answer(
             new.key.namespace,
             ask,
