@@ -38,9 +38,6 @@ class BindingReview:
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        fault = new.fault or new.stamp.fault
-        if fault and self.accountant.accounts(new.key.namespace):
-            return refuse(422, "Invalid", f"what {new.key} costs cannot be told: {fault}")
         ask = Ask(
             id=secrets.token_hex(8),
             binding=new.key.name,
@@ -50,11 +47,11 @@ class BindingReview:
             base=old.version if old else None,
             time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
+        fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if ask.increases else "")
+        if fault and self.accountant.accounts(new.key.namespace):
+            return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
         if not ask.increases:
             return ALLOWED
-        problem = karmadaquota.unwritable(ask.reservation)
-        if problem and self.accountant.accounts(new.key.namespace):
-            return refuse(422, "Invalid", f"{new.key} cannot be accounted for: {problem}")
         answer = await self.accountant.answer(
             new.key.namespace,
             ask,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 TIMES = float(os.environ.get("FEDQUOTA_FUZZ", "1"))
 
@@ -14,5 +14,9 @@ def examples(count: int) -> Callable[[Any], Any]:
     return settings(
         max_examples=max(1, int(count * TIMES)),
         deadline=None,
+        # Documents are large, and making one smaller takes minutes: what was found is shown as it was found.
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        report_multiple_bugs=False,
+        database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
     )

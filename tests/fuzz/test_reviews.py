@@ -16,9 +16,9 @@ from tests.fuzz.world import PATHS, Answer, world
 REFUSALS = {400, 403, 409, 422, 429}
 
 
-def checked(path: str, body: bytes) -> Answer:
+def checked(path: str, body: bytes, binding: str = "") -> Answer:
     """The answer, after seeing that it is one."""
-    answer = world().ask(path, body)
+    answer = world().ask(path, body, binding)
     failures = [line for line in answer.log if line["event"] in ("review.failed", "account.failed")]
     assert not failures, failures
     assert not answer.refused_writes, answer.refused_writes[0]
@@ -50,27 +50,27 @@ def _uid(body: bytes) -> str:
     return msgspec.json.decode(body, type=Review).request.uid
 
 
-@examples(150)
+@examples(50)
 @given(st.sampled_from(PATHS), st.binary(max_size=300))
 def test_any_bytes(path: str, body: bytes) -> None:
     assert checked(path, body).status == 400
 
 
-@examples(200)
+@examples(40)
 @given(st.sampled_from(PATHS), ANY_JSON)
 def test_any_json(path: str, value: Any) -> None:  # noqa: ANN401
     for place in ((), ("request",), ("request", "object"), ("request", "oldObject")):
         checked(path, encode(put(REVIEWS[path][-1], place, value)))
 
 
-@examples(1500)
+@examples(250)
 @given(st.data())
 def test_reviews_with_something_wrong(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(PATHS))
     checked(path, encode(data.draw(twisted(REVIEWS[path]))))
 
 
-@examples(300)
+@examples(150)
 @given(st.data())
 def test_objects_with_something_wrong(data: st.DataObject) -> None:
     """The envelope is as it should be: what is wrong is in the objects, where the hooks look."""
@@ -90,9 +90,8 @@ def test_every_review_is_answered_as_it_is() -> None:
 
 def test_null_in_any_place() -> None:
     for path, found in REVIEWS.items():
-        for one in found:
-            for place in paths(one):
-                checked(path, encode(put(one, place, None)))
+        for place in paths(found[0]):
+            checked(path, encode(put(found[0], place, None)))
 
 
 def test_an_object_of_another_kind() -> None:

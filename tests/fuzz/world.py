@@ -151,7 +151,7 @@ class Api:
         return stored
 
     async def list(self, resource: Resource, *_place: object, **_options: object) -> AsyncIterator[Page]:
-        yield Page([], self.version)
+        yield Page([], self.version, 0)
 
     async def request(self, method: str, path: str, **_options: object) -> bytes:
         await asyncio.sleep(0)
@@ -203,7 +203,7 @@ class World:
             is_present=lambda: True,
         )
         mirror.replace([codec.decode_stored_binding(json.dumps(STORED).encode())], 4800)
-        waiting = WaitingList(accountant.accounts, mirror, store)
+        self._waiting = waiting = WaitingList(accountant.accounts, mirror, store)
         holding = Holding(
             stamping=Stamping(client, Discovery(client), {}),
             is_system=_is_system,
@@ -245,6 +245,8 @@ class World:
             # Far beyond what the server may take: it would be a hang.
             async with asyncio.timeout(60), self._session.post(url, data=body) as answer:
                 said = await answer.read()
+            await self._waiting.drain(timeout_seconds=10)
+            self._waiting._notes.clear()
         charges = {
             name: one["charge"]
             for name, document in self.api.quotas.items()
