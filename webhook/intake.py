@@ -1,7 +1,7 @@
 """The bodies of requests: how large they may be, how long they may take, and how much of them is held at once.
 
 A review holds an object and its old self. An API server takes requests of up to 3 MiB and stores objects of up to
-1.5 MiB, so that twice their sum leaves room for how it spells them out. More than that is no review.
+1.5 MiB, and a third more leaves room for how it spells them out. More than that is no review.
 
 Who sends slowly, or sends nothing, loses the connection. Small bodies, which nearly all are, are read as they come;
 larger ones share a fixed amount of memory, and wait for each other.
@@ -15,7 +15,7 @@ from typing import Final
 
 from aiohttp import web
 
-LARGEST_BODY: Final = 9 * 1024 * 1024
+LARGEST_BODY: Final = 6 * 1024 * 1024
 SMALL_BODY: Final = 32 * 1024
 MEMORY: Final = 8 * LARGEST_BODY
 """What all bodies that are not small may hold together."""
