@@ -1,12 +1,13 @@
 """What fuzzing found, each as it was found."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
 
 from federation_quota import hooks
-from federation_quota.kube import legacies
+from federation_quota.kube import codec, legacies
 from federation_quota.kube.quotas import decode_quota
 from tests.fuzz.hostile import encode
 from tests.fuzz.reviews import binding, review
@@ -73,6 +74,42 @@ def test_a_quota_without_metadata_is_told_what_is_wrong_with_it() -> None:
     document = {"metadata": None, "spec": {"hard": {"cpu": "-1"}}}
     response = checked(hooks.VALIDATE_QUOTAS, encode(review("karmadaquotas", "quota.karmada.io", document))).response
     assert response["status"]["code"] == 422
+
+
+def test_an_old_quota_of_another_shape_is_no_hindrance() -> None:
+    """What the store holds is not the fault of who mends it."""
+    old = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": []}}, "status": {"used": {"cpu": {}}}}
+    new = {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "1"}}}
+    assert checked(hooks.VALIDATE_QUOTAS, encode(review("karmadaquotas", "quota.karmada.io", new, old))).response[
+        "allowed"
+    ]
+
+
+def calls_for(components: int) -> int:
+    """How much is called to work out what a binding with so many components costs."""
+    parts = [
+        {"name": f"c{n}", "replicas": 1, "replicaRequirements": {"resourceRequest": {f"example.com/r{n}": "1"}}}
+        for n in range(components)
+    ]
+    clusters = [{"name": f"m{n}"} for n in range(components)]
+    body = encode(binding(components=parts, clusters=clusters))
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        codec.decode_binding(body)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_what_a_binding_costs_is_worked_out_in_one_pass_over_it() -> None:
+    """Twenty thousand components kept everybody waiting for more than a minute."""
+    assert calls_for(800) < 3 * calls_for(400)
 
 
 @pytest.mark.parametrize("text", ['{"observed":1e999,"admissions":{}}', "[" * 100_000])

@@ -213,10 +213,12 @@ def test_a_watch_goes_on_past_whatever_is_stored(data: st.DataObject) -> None:
             line = encode(event)[:-2] + b"," + body[1:] + b"}"
         else:
             line = encode(event)
+        if rb"\ud800" in line:
+            return  # nor half a surrogate
         try:
             json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            return  # no API server sends that
+            return  # no API server sends what is no JSON
         mirror._take(line)
         assert mirror.version == 6000
         good = {**document, "metadata": {**document["metadata"], "resourceVersion": "6001", "name": "good"}}
