@@ -23,6 +23,7 @@ from webhook.intake import LARGEST_BODY, Intake
 from webhook.listener import Listener
 from webhook.refusals import Refusals
 from webhook.review import QUOTA_EXCEEDED, Verdict, encode, later, refuse
+from webhook.turns import Turns
 
 log = structlog.get_logger()
 
@@ -56,9 +57,9 @@ class Server:
         self._app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._part])
         self._connections = connections or Connections()
         self._app.add_routes(health.routes())
-        refusals, intake = Refusals(), intake or Intake()
+        refusals, intake, turns = Refusals(), intake or Intake(), Turns()
         for path, hook in hooks.items():
-            self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals, intake).handle)
+            self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals, intake, turns).handle)
         self._runner = web.AppRunner(
             self._app,
             access_log=None,
@@ -101,11 +102,12 @@ class Server:
 class _Handler:
     """One hook as aiohttp calls it: measured, and with a word in the log about what is refused."""
 
-    def __init__(self, name: str, hook: Hook, refusals: Refusals, intake: Intake) -> None:
+    def __init__(self, name: str, hook: Hook, refusals: Refusals, intake: Intake, turns: Turns) -> None:
         self._name = name
         self._hook = hook
         self._refusals = refusals
         self._intake = intake
+        self._turns = turns
         self._seconds = metrics.admission_seconds.labels(name)
         self._denied = metrics.denied.labels(name)
 
@@ -123,11 +125,28 @@ class _Handler:
             log.warning("review.unreadable", hook=self._name, problem=str(error), size=len(body))
             return web.Response(status=400, text=f"not an AdmissionReview: {error}")
         with logs.about_review(review.uid):
-            verdict = await _judge(self._hook, review, deadline)
+            verdict = await self._judge(review, deadline)
             self._tell(review, verdict)
         self._seconds.observe(asyncio.get_running_loop().time() - began)
         metrics.admissions.labels(self._name, _result(verdict), _reason(verdict)).inc()
         return web.Response(body=encode(review.uid, verdict), content_type="application/json")
+
+    async def _judge(self, review: codec.AdmissionRequest, deadline: float) -> Verdict:
+        try:
+            async with asyncio.timeout_at(deadline + MARGIN_SECONDS / 2), self._turns.of(self._queue(review)):
+                return await self._hook(review, deadline)
+        except codec.CodecError as error:
+            return refuse(400, "BadRequest", str(error))
+        except TimeoutError:
+            return later("no decision could be made in time")
+        except Exception:
+            log.exception("review.failed", operation=review.operation, namespace=review.namespace, name=review.name)
+            return refuse(500, "InternalError", "federation-quota failed to judge this: its log says why")
+
+    def _queue(self, review: codec.AdmissionRequest) -> str:
+        # The Works of all tenants are in one namespace for each member: there they have queues of their own.
+        is_shared = review.resource.resource == "works"
+        return f"{self._name} {review.namespace}/{review.name if is_shared else ''}"
 
     def _tell(self, review: codec.AdmissionRequest, verdict: Verdict) -> None:
         """One line for each refusal; none where the same is refused again."""
@@ -166,19 +185,6 @@ def _result(verdict: Verdict) -> str:
 
 def _reason(verdict: Verdict) -> str:
     return "Warned" if verdict.is_allowed and verdict.warnings else verdict.reason
-
-
-async def _judge(hook: Hook, review: codec.AdmissionRequest, deadline: float) -> Verdict:
-    try:
-        async with asyncio.timeout_at(deadline + MARGIN_SECONDS / 2):
-            return await hook(review, deadline)
-    except codec.CodecError as error:
-        return refuse(400, "BadRequest", str(error))
-    except TimeoutError:
-        return later("no decision could be made in time")
-    except Exception:
-        log.exception("review.failed", operation=review.operation, namespace=review.namespace, name=review.name)
-        return refuse(500, "InternalError", "federation-quota failed to judge this: its log says why")
 
 
 def _allowed_seconds(request: web.Request) -> float:

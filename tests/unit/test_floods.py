@@ -7,7 +7,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pytest
@@ -17,16 +17,18 @@ from federation_quota.kube import codec
 from federation_quota.monitoring import Address
 from federation_quota.pki.authority import create_authority, sign_leaf
 from federation_quota.pki.serving import ReloadableContext
+from tests.kube.eventually import eventually
 from tests.pki.tls import ADDRESS, client_context
 from webhook import listener
 from webhook.connections import Connections
 from webhook.intake import LARGEST_BODY, SMALL_BODY, Intake
 from webhook.review import ALLOWED, Verdict
 from webhook.server import Server
+from webhook.turns import MOST_AT_ONCE
 
 PATH = "/validate/things"
 MEMORY = 2 * LARGEST_BODY
-MOST = 20
+MOST = 30
 SOON = 0.5
 
 
@@ -65,9 +67,11 @@ class Webhook:
     trust: ssl.SSLContext
     gate: asyncio.Event
     held: int = 0  # reviews that wait at the gate
+    namespaces: list[str] = field(default_factory=list)  # of all that came to it
 
     async def hook(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         self.held += 1
+        self.namespaces.append(request.namespace)
         await self.gate.wait()
         self.held -= 1
         return ALLOWED
@@ -208,12 +212,10 @@ async def test_idle_connections_make_room_for_new_ones(webhook: Webhook) -> None
 async def test_large_bodies_wait_for_each_other_and_small_ones_for_nobody(webhook: Webhook) -> None:
     webhook.gate.clear()
     large = [await webhook.post(review(LARGEST_BODY - 1000)) for _ in range(6)]
-    while webhook.held < 2:  # what fits into the memory for them
-        await asyncio.sleep(0.01)
+    await eventually(lambda: webhook.held >= 2, "reviews at the gate")  # what fits into the memory for them
     answers = [asyncio.create_task(one.answer()) for one in large]
     small = asyncio.create_task(is_served(webhook))
-    while webhook.held < 3:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: webhook.held >= 3, "reviews at the gate")
     done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
     assert webhook.held == 3
     assert {one.result() for one in done} == {(503, "too many large bodies at once: try again")}
@@ -222,3 +224,23 @@ async def test_large_bodies_wait_for_each_other_and_small_ones_for_nobody(webhoo
     assert {status for status, _ in await asyncio.gather(*answers)} == {200, 503}
     # And what they held is free again.
     assert (await (await webhook.post(review(LARGEST_BODY - 1000))).answer())[0] == 200
+
+
+def of(namespace: str, uid: str) -> bytes:
+    document = json.loads(review())
+    document["request"] |= {"namespace": namespace, "uid": uid}
+    return json.dumps(document).encode()
+
+
+async def test_a_namespace_with_too_much_under_way_waits_for_itself_alone(webhook: Webhook) -> None:
+    webhook.gate.clear()
+    flood = [await webhook.post(of("flooded", f"f{number}")) for number in range(MOST_AT_ONCE + 2)]
+    answers = [asyncio.create_task(one.answer()) for one in flood]
+    await eventually(lambda: webhook.held >= MOST_AT_ONCE, "reviews at the gate")
+    other = asyncio.create_task((await webhook.post(of("quiet", "q"))).answer())
+    await eventually(lambda: webhook.held > MOST_AT_ONCE, "reviews at the gate")
+    assert "quiet" in webhook.namespaces
+    assert webhook.namespaces.count("flooded") == MOST_AT_ONCE
+    webhook.gate.set()
+    assert (await other)[0] == 200
+    assert {status for status, _ in await asyncio.gather(*answers)} == {200}
