@@ -1,6 +1,7 @@
 """A tenant who floods: `python -m bench.flooder KUBECONFIG NAMESPACE KIND CLIENTS SECONDS TURN`, a process of its own.
 
-The one whose latencies are measured must not wait for this one's Python. How its requests ended is printed, as JSON.
+The one whose latencies are measured must not wait for this one's Python. It says when it begins, and then how its
+requests ended, as JSON.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ HOSTILE: Final = "huge and malformed ones"
 KINDS: Final = (FITTING, DENIED, HOSTILE)
 
 _HEADERS: Final = {"Content-Type": "application/json"}
-_PADDING: Final = "x" * 200_000
+_PADDING: Final = "x" * 100_000
 
 
 def hostile(namespace: str, prefix: str) -> Iterator[Request]:
@@ -34,11 +35,11 @@ def hostile(namespace: str, prefix: str) -> Iterator[Request]:
             case 0:
                 spec["replicaRequirements"]["resourceRequest"] = {"cpu": "1e999999"}
             case 1:
-                spec["replicaRequirements"]["resourceRequest"] |= {f"example.com/r{n}": "1" for n in range(2000)}
+                spec["replicaRequirements"]["resourceRequest"] |= {f"example.com/r{n}": "1" for n in range(300)}
             case 2:
                 document["metadata"]["annotations"] = {"example.com/padding": _PADDING}
             case _:
-                spec["clusters"] = [{"name": f"m{n}", "replicas": 1} for n in range(3000)]
+                spec["clusters"] = [{"name": f"m{n}", "replicas": 1} for n in range(500)]
         yield Request("POST", BINDINGS.format(namespace=namespace), msgspec.json.encode(document), _HEADERS)
 
 
@@ -48,6 +49,7 @@ async def flood(kubeconfig: str, namespace: str, kind: str, count: int, seconds:
     plans = [creations(namespace, f"f{turn}-{number}") for number in range(count)]
     connection = await config.load(kubeconfig=kubeconfig)
     async with Clients(connection, count) as clients:
+        print("flooding", flush=True)
         told = await clients.turn(plans, seconds)
     print(json.dumps({"stored": len(told.latencies), "seconds": told.seconds, **told.others}))
 
