@@ -66,7 +66,7 @@ class Server:
             shutdown_timeout=30,
             keepalive_timeout=IDLE_SECONDS,
             auto_decompress=False,  # no API server compresses a review
-            lingering_time=1.0,
+            lingering_time=5.0,
         )
         self._listener = Listener(self._runner, self._connections)
 

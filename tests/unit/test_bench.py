@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import members, quantity
+from bench import flood, members, quantity
 from bench.__main__ import main
 from bench.measure import QUICK, Comparison, Effort, compare
 
@@ -35,6 +35,7 @@ def test_everything_is_measured_unless_subjects_are_named(
 ) -> None:
     monkeypatch.setattr(quantity, "run", lambda _effort: [row(1.0, 1.0)])
     monkeypatch.setattr(members, "run", lambda _effort: [row(1.0, 1.0)])
+    monkeypatch.setattr(flood, "run", lambda _effort: [row(1.0, 1.0)])
     assert main([]) == 0
     assert capsys.readouterr().out.startswith("quantity\n")
     with pytest.raises(SystemExit) as refusal:
