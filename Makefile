@@ -27,6 +27,11 @@ test: env lint ## Everything that must hold, the real federation included
 unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation
 	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation"
 
+.PHONY: fuzz
+fuzz: env ## Hostile input driven by coverage, a minute for each target: SECONDS=600 for longer, TARGET=quotas for one
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	@$(BIN)/python hack/fuzz.py --seconds $(or $(SECONDS),60) $(TARGET)
+
 .PHONY: lint
 lint: env ## Formatting, lints, types, and the import rings
 	@$(BIN)/ruff format --check --quiet .

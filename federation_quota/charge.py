@@ -212,20 +212,22 @@ def _price_replicas(terms: Terms, objects: str, tariff: Tariff, faults: list[str
 def _price_components(terms: Terms, objects: str, tariff: Tariff, faults: list[str]) -> Cost:
     components = []
     prices: dict[str, Resources] = {}
-    whole = NOTHING
+    costs = []
     for name, replicas, request in terms.components:
         where = f"spec.components: {name}"
         count = _count(replicas, f"{where}: replicas", faults)
         component = Component(name, count, _read_request(request, where, faults))
         components.append(component)
         price = _per_replica(component.request, tariff)
-        whole += price * component.replicas
+        costs.append(price * component.replicas)
         # Names are unique, or should be: of two the dearer is meant.
         prices[name] = price.maximum(prices.get(name, NOTHING))
-    given = NOTHING
+    whole = Resources.sum(costs)
+    copies = 0
+    counts: dict[str, int] = {}
     for target in terms.targets:
         if target.components is None:
-            given += whole
+            copies += 1
             continue
         for name, replicas in target.components:
             where = f"spec.clusters: {target.cluster}: components: {name}"
@@ -233,10 +235,11 @@ def _price_components(terms: Terms, objects: str, tariff: Tariff, faults: list[s
             if name not in prices:
                 faults.append(f"{where}: spec.components has none of that name")
                 continue
-            given += prices[name] * count
+            counts[name] = counts.get(name, 0) + count
     if not terms.is_held:
-        copies = len(terms.targets)
-        given += whole * (keep_evicted(copies, len(terms.evicted), _due_copies(terms)) - copies)
+        targets = len(terms.targets)
+        copies += keep_evicted(targets, len(terms.evicted), _due_copies(terms)) - targets
+    given = Resources.sum([whole * copies, *(prices[name] * count for name, count in counts.items())])
     one = Resources({objects: _ONE})
     return Cost(
         demand=_shared(whole + one),

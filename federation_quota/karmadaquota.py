@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from federation_quota import condition, member_usage
 from federation_quota.api.karmadaquota import LONGEST_SUMMARY
+from federation_quota.api.meta import LONGEST_NAME, LONGEST_UID, MOST_RESOURCES
 from federation_quota.condition import Finding
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation
-from federation_quota.quantity import ZERO, Quantity, QuantityError, parse
+from federation_quota.quantity import ZERO, Quantity, parse
 from federation_quota.resource_name import canonical
 from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import ScopeError, Selector
@@ -27,6 +28,10 @@ WARN: Final = "Warn"
 REPORT: Final = "Report"
 CHARGE: Final = "Charge"
 GRACE_SECONDS: Final = 300
+
+_LONGEST_VERSION: Final = 20
+# Of one reservation. A status has to fit into what etcd stores, with a thousand of them; a few hundred is usual.
+_LONGEST_CHARGE: Final = 4096
 
 
 class QuotaError(ValueError):
@@ -45,43 +50,67 @@ class Quota:
 
 
 def read(stored: Mapping[str, Any]) -> Account:
-    """The account of a stored KarmadaQuota; its `beside` is a `Quota`."""
+    """The account of a stored KarmadaQuota; its `beside` is a `Quota`.
+
+    QuotaError for all that is none, whatever its shape: an API server with another schema may have stored it.
+    """
+    try:
+        return _read(stored)
+    except (ScopeError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise QuotaError(f"quota {_place(stored)} cannot be used: {reason}") from error
+
+
+def _read(stored: Mapping[str, Any]) -> Account:
     metadata, spec = stored["metadata"], stored.get("spec") or {}
     status = stored.get("status") or {}
     about_members = spec.get("memberUsage") or {}
     unbound_texts = status.get("unbound") or {}
-    try:
-        limits = {name: parse(amount) for name, amount in (spec.get("hard") or {}).items()}
-        selector = Selector.from_spec(spec)
-        reservations = tuple(read_reservation(one) for one in status.get("reservations") or ())
-        advances = tuple(_read_advance(one) for one in status.get("advances") or ())
-        observed = int(status.get("observedBindingVersion") or 0)
-        charges_unbound = about_members.get("policy") == CHARGE
-        # Only of what is limited now: the status may be older than the limits.
-        unbound = {canonical(name): parse(text) for name, text in unbound_texts.items() if name in limits}
-    except (QuantityError, ScopeError, KeyError, ValueError) as error:
-        raise QuotaError(f"quota {metadata['namespace']}/{metadata['name']} cannot be used: {error}") from error
+    limits = {name: parse(amount) for name, amount in (spec.get("hard") or {}).items()}
+    charges_unbound = about_members.get("policy") == CHARGE
+    # Only of what is limited now: the status may be older than the limits.
+    unbound = {canonical(name): parse(text) for name, text in unbound_texts.items() if name in limits}
     return Account(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
+        namespace=_text(metadata, "namespace"),
+        name=_text(metadata, "name"),
         limits=limits,
-        selector=selector,
-        uid=metadata["uid"],
-        version=metadata["resourceVersion"],
-        reservations=reservations,
-        advances=advances,
+        selector=Selector.from_spec(spec),
+        uid=_text(metadata, "uid"),
+        version=str(_version(metadata["resourceVersion"])),
+        reservations=tuple(read_reservation(one) for one in status.get("reservations") or ()),
+        advances=tuple(_read_advance(one) for one in status.get("advances") or ()),
         unbound=Resources(unbound) if charges_unbound else NOTHING,
-        observed=observed,
-        active_shape=status.get("shape") or "",
-        joined=frozenset((one["replica"], one["shape"]) for one in status.get("joined") or ()),
+        observed=_version(status.get("observedBindingVersion") or "0"),
+        active_shape=_text(status, "shape", ""),
+        joined=frozenset((_text(one, "replica"), _text(one, "shape")) for one in status.get("joined") or ()),
         beside=Quota(
-            on_exceeded=spec.get("onExceeded") or DENY,
-            generation=metadata.get("generation", 0),
+            on_exceeded=_text(spec, "onExceeded", DENY),
+            generation=int(metadata.get("generation") or 0),
             status=status,
             charges_unbound=charges_unbound,
-            grace_seconds=about_members.get("graceSeconds", GRACE_SECONDS),
+            grace_seconds=int(about_members.get("graceSeconds", GRACE_SECONDS)),
         ),
     )
+
+
+def _place(stored: object) -> str:
+    metadata = stored.get("metadata") if isinstance(stored, Mapping) else None
+    known = metadata if isinstance(metadata, Mapping) else {}
+    return f"{str(known.get('namespace', ''))[:80]}/{str(known.get('name', ''))[:80]}"
+
+
+def _text(parent: Mapping[str, Any], field: str, otherwise: str | None = None) -> str:
+    value = parent[field] if otherwise is None else parent.get(field) or otherwise
+    if not isinstance(value, str):
+        raise TypeError(f"{field} is not text")
+    return value
+
+
+def _version(value: object) -> int:
+    """A resourceVersion; never a sign, a space or an underscore, which Python would read as well."""
+    if not isinstance(value, str) or not value.isascii() or not value.isdigit() or len(value) > _LONGEST_VERSION:
+        raise ValueError("a resourceVersion is not a number")
+    return int(value)
 
 
 def quota(account: Account) -> Quota:
@@ -155,15 +184,35 @@ def _books(account: Account) -> dict[str, Any]:
 
 def read_reservation(stored: Mapping[str, Any]) -> Reservation:
     """A reservation as the status has it."""
-    base = stored.get("base")
+    base, uid = stored.get("base"), stored.get("uid")
     return Reservation(
-        id=stored["id"],
-        binding=stored["binding"],
-        claim=Claim(Resources.parse(stored.get("charge") or {}), stored.get("class") or ""),
-        uid=stored.get("uid"),
-        base=int(base) if base else None,
-        time=stored.get("time") or "",
+        id=_text(stored, "id"),
+        binding=_text(stored, "binding"),
+        claim=Claim(Resources.parse(stored.get("charge") or {}), _text(stored, "class", "")),
+        uid=None if uid is None else _text(stored, "uid"),
+        base=_version(base) if base else None,
+        time=_text(stored, "time", ""),
     )
+
+
+def unwritable(reservation: Reservation) -> str:
+    """Why no status could hold this reservation; empty where it can.
+
+    An account is written as a whole: one reservation that the API server does not take would hold up all others.
+    """
+    claim = reservation.claim
+    if len(claim.charge) > MOST_RESOURCES:
+        return f"it asks for {len(claim.charge)} resources, and a quota accounts for {MOST_RESOURCES} at most"
+    if sum(len(name) + len(text) for name, text in claim.charge.to_json().items()) > _LONGEST_CHARGE:
+        return f"the names and amounts of what it asks for have more than {_LONGEST_CHARGE} characters"
+    for what, text, longest in (
+        ("name", reservation.binding, LONGEST_NAME),
+        ("uid", reservation.uid or "", LONGEST_UID),
+        ("priority class", claim.priority_class, LONGEST_NAME),
+    ):
+        if len(text) > longest:
+            return f"its {what} has more than {longest} characters"
+    return ""
 
 
 def write_reservation(reservation: Reservation) -> dict[str, Any]:
@@ -184,7 +233,7 @@ def write_reservation(reservation: Reservation) -> dict[str, Any]:
 
 def _read_advance(stored: Mapping[str, Any]) -> Advance:
     amounts = Resources.parse(stored.get("amounts") or {})
-    return Advance(stored["id"], stored["replica"], amounts, bool(stored.get("recalled")))
+    return Advance(_text(stored, "id"), _text(stored, "replica"), amounts, bool(stored.get("recalled")))
 
 
 def _write_advance(advance: Advance) -> dict[str, Any]:

@@ -9,7 +9,7 @@ counts. A pod that has ended, or that should have been gone by now, is an object
 its namespace and class pay for it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from federation_quota.quantity import parse
@@ -99,7 +99,7 @@ Part = Callable[[Container, bool], Resources]
 
 
 def _in_all(terms: PodTerms, part: Part) -> Resources:
-    running = _sum(part(container, terms.is_resize_infeasible) for container in terms.containers)
+    running = Resources.sum(part(container, terms.is_resize_infeasible) for container in terms.containers)
     sidecars = most = NOTHING
     for container in terms.init_containers:
         if container.is_sidecar:
@@ -123,13 +123,6 @@ def _limited(container: Container, is_infeasible: bool) -> Resources:
     if container.actual is None:
         return container.wanted.limits
     return container.actual.limits if is_infeasible else container.actual.limits.maximum(container.wanted.limits)
-
-
-def _sum(amounts: Iterable[Resources]) -> Resources:
-    total = NOTHING
-    for one in amounts:
-        total += one
-    return total
 
 
 def _is_of_whole_pods(name: str) -> bool:

@@ -28,6 +28,7 @@ _BINARY_CAP: Final = (2**63 - 1) * _NANO
 _MOST_DIGITS: Final = 1000
 _LONGEST_TEXT: Final = 1024
 _BOUND: Final = 10**_MOST_DIGITS * _NANO
+_LARGEST_TEXT: Final = f"{'9' * _MOST_DIGITS}999999999n"
 _TOO_LARGE: Final = f"is too large for a quantity: amounts are below 1e{_MOST_DIGITS}"
 
 # What is remembered of the texts read (see `_Known`), and how much of a refused text a message repeats.
@@ -155,9 +156,14 @@ class Quantity:
 
         It differs from `str` for binary sums above 2**63-1 only: Kubernetes prints 8Ei for 4Ei + 4Ei, but reads 8Ei
         as one byte less and 400Ei as 8Ei, so that usage stored in that form would come back smaller than it was.
+
+        A sum beyond all that `parse` reads is stored as the largest that it does: still above every limit there can
+        be, while an object that holds what nobody can read would be lost to everybody.
         """
-        is_beyond_cap = abs(self._nano) > _BINARY_CAP and self._format is _BINARY_SI
-        return _print_decimal(self._nano, _DECIMAL_SI) if is_beyond_cap else str(self)
+        if -_BOUND < self._nano < _BOUND:
+            is_beyond_cap = abs(self._nano) > _BINARY_CAP and self._format is _BINARY_SI
+            return _print_decimal(self._nano, _DECIMAL_SI) if is_beyond_cap else str(self)
+        return _LARGEST_TEXT if self._nano > 0 else f"-{_LARGEST_TEXT}"
 
     def __str__(self) -> str:
         nano = self._nano

@@ -26,6 +26,25 @@ class Resources(Mapping[str, Quantity]):
         """Read the amounts of an object's field; QuantityError for the first that is none."""
         return cls({name: parse(text) for name, text in texts.items()})
 
+    @classmethod
+    def sum(cls, parts: Iterable["Resources"]) -> "Resources":
+        """All of them together, in one pass: adding one after the other copies what there is each time."""
+        total: dict[str, Quantity] = {}
+        for part in parts:
+            for name, amount in part._amounts.items():
+                total[name] = total[name] + amount if name in total else amount
+        return cls(total)
+
+    @classmethod
+    def largest(cls, parts: Iterable["Resources"]) -> "Resources":
+        """The largest amount of each resource in any of them, in one pass; amounts are not negative here."""
+        larger: dict[str, Quantity] = {}
+        for part in parts:
+            for name, amount in part._amounts.items():
+                if name not in larger or larger[name] < amount:
+                    larger[name] = amount
+        return cls(larger)
+
     def __getitem__(self, name: str) -> Quantity:
         """The amount of that resource: zero where it is not named."""
         return self._amounts.get(name, ZERO)

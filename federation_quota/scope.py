@@ -103,6 +103,8 @@ def _expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         operator = _operator(expression)
         values = expression.get("values") or []
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise ScopeError("the values of a scope selector are not a list of names")
         if bool(values) is not (operator in OPERATORS_WITH_VALUES):
             raise ScopeError(f"{operator} with {len(values)} values")
         yield operator, values

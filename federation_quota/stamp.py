@@ -37,6 +37,7 @@ TRUE: Final = "true"
 FALSE: Final = "false"
 
 _INT32: Final = 2**31
+_LONGEST_NAME: Final = 253
 
 # Stamps repeat, a namespace's mostly differ in nothing; ones with very many groups are read each time.
 _MOST_REMEMBERED: Final = 4096
@@ -118,6 +119,9 @@ def _text(fields: dict[str, object], name: str) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str):
         raise ValueError(f"{name} is a {type(value).__name__}, not text")
+    if len(value) > _LONGEST_NAME:
+        raise ValueError(f"{name} has more than {_LONGEST_NAME} characters")
+    value.encode()  # half a surrogate has a spelling in JSON, and none in what is written to the API server
     return value
 
 

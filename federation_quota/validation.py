@@ -140,8 +140,8 @@ def _limits_below_use(hard: Mapping[str, Quantity], before: Object, status: Obje
     used = _map(status.get("used"))
     for name, limit in hard.items():
         try:
-            is_changed = name not in before or parse(before[name]) != limit
-            use = parse(used[name]) if name in used else ZERO
+            is_changed = name not in before or _parse(before[name]) != limit
+            use = _parse(used[name]) if name in used else ZERO
         except QuantityError:
             continue  # what the store holds is not this request's fault
         if is_changed and use > limit:

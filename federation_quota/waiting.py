@@ -97,22 +97,18 @@ def is_granted(waiter: Waiter, stored: Claim) -> bool:
 
 def read(status: Mapping[str, Any]) -> tuple[Waiter, ...]:
     """The waiters in a quota's status. One that cannot be read is left out: it is noted again when it is refused."""
+    listed = status.get("waiting")
     found = []
-    for stored in status.get("waiting") or ():
+    for stored in listed if isinstance(listed, list) else ():
         try:
-            waiter = Waiter(
-                binding=stored["binding"],
-                api_version=stored["apiVersion"],
-                kind=stored["kind"],
-                name=stored["name"],
-                claim=Claim(Resources.parse(stored["charge"]), stored["class"]),
-                priority=stored["priority"],
-                since=stored["since"],
-                message=stored["message"],
-            )
-        except (KeyError, TypeError, QuantityError):
+            texts = [stored[name] for name in ("binding", "apiVersion", "kind", "name", "class", "since", "message")]
+            claim = Claim(Resources.parse(stored["charge"]), stored["class"])
+            priority = stored["priority"]
+        except (KeyError, TypeError, AttributeError, QuantityError):
             continue
-        found.append(waiter)
+        if all(isinstance(text, str) for text in texts) and isinstance(priority, int):
+            binding, api_version, kind, name, _, since, message = texts
+            found.append(Waiter(binding, api_version, kind, name, claim, priority, since, message))
     return tuple(found)
 
 

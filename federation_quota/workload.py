@@ -115,9 +115,7 @@ def exceeds(manifest: Manifest, binding: Binding, cluster: str) -> list[Excess]:
     A view may be behind: whoever would refuse reads the binding itself first, and asks again.
     """
     if binding.components:
-        largest = NOTHING
-        for component in binding.components:
-            largest = largest.maximum(component.request)
+        largest = Resources.largest(component.request for component in binding.components)
         return [excess for pod in _pod_specs(manifest) for excess in _larger(_request(pod), largest)]
 
     found = replicas(manifest)

@@ -14,6 +14,7 @@ TARGETS = {
     "dev.txt": ["pyproject.toml", "--group", "dev"],
     # What the Dockerfile builds the wheel with: nothing newer than what the tests build with.
     "build.txt": ["--group", "build", "--constraint", "requirements/dev.txt"],
+    "fuzz.txt": ["--group", "fuzz"],
     "go.txt": ["--group", "go"],
 }
 

@@ -38,8 +38,6 @@ class BindingReview:
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        if new.fault and self.accountant.accounts(new.key.namespace):
-            return refuse(422, "Invalid", f"what {new.key} costs cannot be told: {new.fault}")
         ask = Ask(
             id=secrets.token_hex(8),
             binding=new.key.name,
@@ -49,6 +47,9 @@ class BindingReview:
             base=old.version if old else None,
             time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
+        fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if ask.increases else "")
+        if fault and self.accountant.accounts(new.key.namespace):
+            return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
         if not ask.increases:
             return ALLOWED
         answer = await self.accountant.answer(

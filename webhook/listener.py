@@ -14,8 +14,10 @@ from typing import Final
 from aiohttp import web
 
 from federation_quota.monitoring import Address, ListenError
+from webhook.connections import Connections
 
 BACKLOG: Final = 1024
+HANDSHAKE_SECONDS: Final = 10.0
 # For who has connected when listening ends, and has not asked yet: a handshake and a request.
 LINGER_SECONDS: Final = 0.5
 
@@ -23,16 +25,17 @@ LINGER_SECONDS: Final = 0.5
 class Listener:
     """Brings connections to an application that was set up."""
 
-    def __init__(self, runner: web.AppRunner) -> None:
+    def __init__(self, runner: web.AppRunner, connections: Connections) -> None:
         self._runner = runner
+        self._connections = connections
         self._socket: socket.socket | None = None
-        self._site: web.SockSite | None = None
+        self._server: asyncio.Server | None = None
         self._context: ssl.SSLContext | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether anybody can connect."""
-        return self._site is not None
+        return self._server is not None
 
     async def open(self, address: Address, context: ssl.SSLContext, *, shares_port: bool = False) -> None:
         """Listen; `shares_port`: beside other replicas on the same machine, the kernel dealing connections out."""
@@ -43,13 +46,18 @@ class Listener:
             self._socket = socket.create_server(place, family=family, backlog=BACKLOG, reuse_port=shares_port)
         except OSError as problem:
             raise ListenError(f"cannot listen on {address} (--listen): {problem.strerror or problem}") from None
-        site = web.SockSite(self._runner, self._socket, ssl_context=context, backlog=BACKLOG)
-        await site.start()
-        self._site = site
+        # Not by a site of aiohttp's: those take connections without limit, and a minute for each handshake.
+        self._server = await asyncio.get_running_loop().create_server(
+            self._admit,
+            sock=self._socket,
+            ssl=context,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+        )
 
     async def close(self) -> None:
         """Listen no more, and give those who have connected time to ask."""
-        if self._socket is None or self._site is None:
+        if self._socket is None or self._server is None:
             return
         asyncio.get_running_loop().remove_reader(self._socket)
         await asyncio.sleep(0)  # those that the loop has accepted become connections of the server's
@@ -57,7 +65,8 @@ class Listener:
         with contextlib.suppress(BlockingIOError):
             while True:
                 last.append(self._socket.accept()[0])
-        await self._site.stop()  # nothing is awaited in it: hardly a moment after the last was taken in
+        self._server.close()  # hardly a moment after the last was taken in
+        self._server = None
         taken = [asyncio.create_task(self._take(one)) for one in last]
         await asyncio.sleep(LINGER_SECONDS)
         for task in taken:
@@ -66,7 +75,13 @@ class Listener:
     async def _take(self, connection: socket.socket) -> None:
         """As the event loop does it with those that it accepts itself."""
         loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            await loop.connect_accepted_socket(self._admit, connection, ssl=self._context)
+
+    def _admit(self) -> asyncio.Protocol:
         server = self._runner.server
-        if server is not None:
-            with contextlib.suppress(OSError):
-                await loop.connect_accepted_socket(server, connection, ssl=self._context)
+        if server is None:
+            raise RuntimeError("the application was not set up")
+        connection = server()
+        self._connections.admit(connection, list(server.connections))
+        return connection

@@ -31,7 +31,7 @@ class QuotaReview:
         else:
             errors = validation.validate(new, old)
         if errors:
-            name = new.get("metadata", {}).get("name", "")
+            name = (new.get("metadata") or {}).get("name", "")
             return Verdict(
                 is_allowed=False,
                 code=422,

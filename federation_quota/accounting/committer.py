@@ -10,18 +10,17 @@ without one. It is given back when nobody asks for a while, and when somebody el
 
 import asyncio
 import contextlib
-import secrets
-from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
 from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
+from federation_quota.accounting.treasurer import Treasurer
 from federation_quota.ledger import advance, joining, legacy, settling
-from federation_quota.ledger.account import MOST_RESERVATIONS, Account, Advance
+from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unaffected, Unproven, Verdict
 from federation_quota.resources import NOTHING, Resources
 
@@ -116,12 +115,14 @@ class Committer:
         self._journal = journal
         self._expiry = expiry
         self._meter = meter
-        self._terms = terms
-        self._purse = advance.Purse()
-        self._basis: object = None  # what the purse was filled on: where that changes, it is no good
-        self._admitted_at: deque[float] = deque(maxlen=terms.busy_admissions)
-        self._sober_until = 0.0  # no advance is taken before
-        self._is_leaving = False
+        self._treasurer = Treasurer(
+            namespace=account.namespace,
+            replica=replica,
+            observation=observation,
+            terms=terms,
+            expiry_seconds=expiry.seconds,
+            meter=meter,
+        )
         self._is_short = False  # somebody does not fit for what others were advanced
         self._queue: list[_Waiting] = []
         self._in_hand: list[_Waiting] = []  # taken from the queue, and being judged
@@ -130,11 +131,10 @@ class Committer:
         self._judged_at = 0  # the observation's count of changes when asks were last judged
         self._behind_since: float | None = None  # since when the view has been behind the account
         self._is_closed = False
-        self._start_clocks(account)
-        if advance.of(account, replica()):
-            # Taken before the store went back in time: what was admitted from it may still be on its way.
-            now = asyncio.get_running_loop().time()
-            self._purse.carry(journal.recent(account.namespace, observation.view, now), account, now)
+        self._settled = asyncio.Event()  # nothing of an advance is left
+        self._see(account)
+        now = asyncio.get_running_loop().time()
+        self._treasurer.carry(account, journal.recent(account.namespace, observation.view, now))
 
     def learn(self, account: Account | None) -> None:
         """The account as a watch saw it; None: it is gone. Older news than what is held changes nothing."""
@@ -149,30 +149,29 @@ class Committer:
         waiting = _Waiting(ask, deadline, dry_run, may_exceed, asyncio.get_running_loop().create_future())
         if self._is_closed:
             return Judgement(Undecided(_CLOSED) if self.account else Gone(), self.account)
-        if not dry_run and (spent := self._spend(ask)) is not None:
-            return spent
+        if (at_once := self._judge_at_once(ask, dry_run=dry_run)) is not None:
+            return at_once
         self._queue.append(waiting)
         self._news.set()
         return await waiting.judgement
 
     def take_back(self, identifier: str) -> None:
         """An ask that was admitted here is refused elsewhere: its reservation is not needed."""
-        if not self._purse.take_back(identifier):
+        if not self._treasurer.take_back(identifier):
             self._taken_back.add(identifier)
             self._news.set()
 
     def expects(self, binding: str) -> bool:
         """Whether something of that binding was admitted here, and not seen stored."""
-        return self._purse.expects(binding) or (
+        return self._treasurer.expects(binding) or (
             self.account is not None and any(one.binding == binding for one in self.account.reservations)
         )
 
     async def give_back(self) -> None:
         """This replica goes: others can have what it does not need, and end the rest one by one."""
-        self._is_leaving = True
+        self._treasurer.is_leaving = True
         self._news.set()
-        while not self._purse.is_empty and self.account is not None and not self._is_closed:
-            await asyncio.sleep(RETRY_SECONDS)
+        await self._settled.wait()
 
     async def run(self) -> None:
         """Serve asks, take the account up, and end what has ended: until the account is gone and nobody waits."""
@@ -195,6 +194,7 @@ class Committer:
                     await self._wait()
         finally:
             self._is_closed = True
+            self._settled.set()
             for waiting in self._queue:
                 waiting.resolve(Undecided(_CLOSED), None)
 
@@ -214,88 +214,38 @@ class Committer:
             self._tell_all("this replica has yet to see what others have seen")
             return await self._catch_up(account)
         self._behind_since = None
-        if not self._queue and not self._taken_back and not self._is_purse_due(account):
-            return True
-        return await self._commit(account)
+        if self._queue or self._taken_back or self._treasurer.is_due(account):
+            return await self._commit(account)
+        self._judged_at = self._observation.changes
+        if self._treasurer.is_empty:
+            self._settled.set()
+        return True
 
-    def _spend(self, ask: Ask) -> Judgement | None:
-        """The judgement that needs no write; None where one is needed. Nothing is awaited, and no view consulted."""
+    def _judge_at_once(self, ask: Ask, *, dry_run: bool) -> Judgement | None:
+        """What can be said without a write; None where one is needed. Nothing is awaited, and no view judged by."""
         account = self.account
         if account is None or not account.is_active:
             return None
-        grown = advance.increase(account, ask)
-        if not grown:
+        if not advance.increase(account, ask):
             return Judgement(Unaffected(), account)
-        is_good = self._basis == self._basis_of(account) and not self._observation.view.faults(self._namespace)
-        now = asyncio.get_running_loop().time()
-        if not is_good or not self._purse.spend(ask.reservation, grown, now):
+        if dry_run or not self._treasurer.spend(account, ask):
             return None
-        self._meter.spent(account, ask.reservation)
-        self._admitted_at.append(now)
-        self._purse.collapse(self._namespace, self._observation.view)
-        if self._is_purse_low():
+        if self._treasurer.is_low:
             self._news.set()
         return Judgement(Admitted(ask.reservation), account)
 
-    def _basis_of(self, account: Account) -> object:
-        """What must not change while an advance is spent. A limit that falls is obeyed as soon as it is known."""
-        return account.uid, account.lens.shape, self._replica(), account.limits, account.unbound
-
     def _see(self, account: Account | None) -> None:
-        """This is the account now: what of the purse still stands in it?"""
+        """This is the account now."""
         self.account = account
-        self._start_clocks(account)
-        if account is None or self._purse.is_empty:
-            return
-        if not account.is_active or self._basis != self._basis_of(account):
-            self._purse.close()
-        mine = advance.of(account, self._replica())
-        self._purse.shrink(mine.amounts if mine else NOTHING)
-
-    def _is_purse_low(self) -> bool:
-        left = self._purse.left
-        return any(amount > left[name] for name, amount in self._purse.spent_since.items())
-
-    def _is_resting(self, now: float) -> bool:
-        """Whether nothing was spent for a while."""
-        return now >= self._purse.spent_at + self._terms.busy_seconds
-
-    def _is_busy(self, now: float) -> bool:
-        is_known = len(self._admitted_at) == self._terms.busy_admissions
-        return is_known and now - self._admitted_at[0] <= self._terms.busy_seconds
-
-    def _is_purse_due(self, account: Account) -> bool:
-        """Whether the advance is to be written anew without anybody asking."""
-        purse, now = self._purse, asyncio.get_running_loop().time()
-        mine = advance.of(account, self._replica())
-        held = mine.amounts if mine else NOTHING
-        if purse.is_empty:
-            return bool(held)  # nothing of it is needed
-        self._judged_at = self._observation.changes
-        purse.collapse(self._namespace, self._observation.view, at_once=True)
-        if self._is_leaving or (mine is not None and mine.is_recalled) or purse.expired(now, self._expiry.seconds):
-            return True
-        if self._is_resting(now):
-            if not held and not purse.open:
-                self._purse = advance.Purse()  # nothing stands in the store, and nothing is under way
-            return held != purse.open
-        return self._is_purse_low() and now >= self._sober_until
-
-    def _advance(self, books: Books, asked: Resources) -> Advance | None:
-        """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
-        now = asyncio.get_running_loop().time()
-        needed = self._purse.open
-        if self._is_busy(now) and now >= self._sober_until and not self._is_leaving:
-            free = advance.free(books, asked + self._purse.spent_since, self._terms)
-            needed = needed + free
-            if free:
-                self._purse.spent_at = now  # it has its time, whether or not it is spent
-        return Advance(secrets.token_hex(8), self._replica(), needed) if needed else None
+        if account is not None:
+            # Seeing a reservation is what starts its time.
+            self._expiry.expired(account, asyncio.get_running_loop().time())
+            self._treasurer.see(account)
 
     async def _commit(self, account: Account) -> bool:
         """Judge what waits, write what is admitted, answer what is certain."""
         looks = await self._look(account)
-        self._purse.looked_at(looks, asyncio.get_running_loop().time())
+        self._treasurer.settle(looks, self._observation.view.version)
         if account is not self.account:
             return False
         # From here to the write nothing is awaited: judged is what is written.
@@ -303,17 +253,12 @@ class Committer:
         self._judged_at = self._observation.changes
         # What was found stored and has yet to reach this view is counted by its reservation until then.
         looks = {identifier: look for identifier, look in looks.items() if (look.version or 0) <= view.version}
-        for one in self._purse.reservations():
-            if one.id in looks:
-                self._purse.prove(one.id, looks[one.id].version)
-        is_purse_due = self._is_purse_due(account)
+        is_due = self._treasurer.is_due(account)
         settled = settling.settle(account, view, looks)
         kept = [one for one in settled.reservations if one.id not in self._taken_back]
         taken_back = {one.id for one in account.reservations} & self._taken_back
-        others = advance.without(settled.with_reservations(kept, self._purse.proof), {self._replica()})
-        books = Books(others, view)
-        books.advanced = books.advanced + self._purse.open
-        is_left = self._is_leaving and self._leave(books)
+        books = self._treasurer.open_books(settled.with_reservations(kept))
+        is_left = self._treasurer.is_leaving and self._treasurer.note_one_by_one(books)
         self._is_short = False
         queue, self._queue = self._queue, []
         self._in_hand = queue
@@ -329,16 +274,15 @@ class Committer:
         is_settled_by_looks = any(one.id in looks for one in account.reservations)  # or they are looked at each time
         admissions = sum(_is_written(waiting, outcome) for waiting, outcome in decided)
         called = advance.recalled(books.account, self._replica()) if self._is_short else books.account
-        must_write = bool(taken_back) or is_settled_by_looks or admissions > 0 or is_purse_due
-        must_write = must_write or called is not books.account
+        is_called = called is not books.account
+        must_write = bool(taken_back) or is_settled_by_looks or admissions > 0 or is_due or is_called
         try:
             if must_write:
-                now = asyncio.get_running_loop().time()
-                self._admitted_at.extend([now] * min(admissions, self._terms.busy_admissions))
-                mine = None if is_left else self._advance(books, _asked(account, decided))
-                written = await self._write(called, mine)
+                self._treasurer.note(admissions)
+                mine = None if is_left else self._treasurer.take(books, _asked(account, decided))
+                written = await self._treasurer.write(self._store, called, mine, before=account)
                 if is_left:
-                    self._purse = advance.Purse()
+                    self._treasurer.clear()
                 self._keep(written)
                 self._taken_back -= taken_back
                 self._meter.committed(admissions)
@@ -358,32 +302,6 @@ class Committer:
             waiting.resolve(outcome, account)
         self._queue[:0] = undecided
         return len(self._queue) == len(undecided) and len(decided) < MOST_IN_ONE_WRITE
-
-    async def _write(self, account: Account, mine: Advance | None) -> Account:
-        """Write the account with this replica's advance in it. Meanwhile the advance is spent from, with care."""
-        purse, basis = self._purse, self._basis_of(account)
-        before = advance.of(self.account, self._replica()) if self.account else None
-        if before is not None and before.is_recalled:
-            self._sober_until = asyncio.get_running_loop().time() + self._terms.busy_seconds
-        purse.begin(mine.amounts if mine else NOTHING)
-        try:
-            written = await self._store.write(replace(account, advances=(*account.advances, *([mine] if mine else []))))
-        except BaseException:
-            purse.fail()
-            raise
-        purse.land()
-        self._basis = basis
-        return written
-
-    def _leave(self, books: Books) -> bool:
-        """What is under way is noted one by one, so that others can end it: where there is space for all of it."""
-        under_way = self._purse.reservations()
-        if len(books.account.reservations) + len(under_way) > MOST_RESERVATIONS:
-            return False
-        for one in under_way:
-            books.admit(one)
-        books.advanced = books.advanced - self._purse.open
-        return True
 
     def overdue_seconds(self) -> float:
         """For how long somebody has waited beyond their deadline: they are answered before it, unless this is stuck."""
@@ -440,13 +358,13 @@ class Committer:
             view = self._observation.view
             recent = self._journal.recent(self._namespace, view, now)
             known = {one.id for one in recent}
-            recent += (one for one in self._purse.reservations() if one.id not in known)
+            recent += (one for one in self._treasurer.under_way() if one.id not in known)
             joined = joining.join(account, self._replica(), recent, observed=view.newest(self._namespace))
             if joined is account:
                 return True
-            self._purse.close()
+            self._treasurer.close()
             written = await self._store.write(joined)
-            self._purse = advance.Purse()
+            self._treasurer.clear()
             self._keep(written)
             return False
         replicas = await self._store.replicas()
@@ -475,7 +393,7 @@ class Committer:
     async def _look(self, account: Account) -> dict[str, settling.LiveLook]:
         """Live looks at the bindings of reservations that are older than any write can be."""
         now = asyncio.get_running_loop().time()
-        expired = [*self._expiry.expired(account, now), *self._purse.expired(now, self._expiry.seconds)]
+        expired = [*self._expiry.expired(account, now), *self._treasurer.expired()]
         return {one.id: await self._store.look(self._namespace, one.binding) for one in expired}
 
     async def _read_again(self, problem: Exception) -> None:
@@ -492,22 +410,18 @@ class Committer:
     async def _wait(self) -> None:
         """Until there is news of the account, of its namespace's bindings, or the first ask has waited enough."""
         account = self.account
-        deadline = min((waiting.deadline for waiting in self._queue), default=None)
         is_active = account is not None and account.is_active
-        if not is_active:
-            next_look = asyncio.get_running_loop().time() + TAKE_UP_SECONDS
-            deadline = next_look if deadline is None else min(deadline, next_look)
-        is_resting = self._is_resting(asyncio.get_running_loop().time())
-        if not self._purse.is_empty and is_active:
-            first = self._purse.oldest_at()
-            next_look = self._purse.spent_at + self._terms.busy_seconds
-            if is_resting:
-                next_look = float("inf") if first is None else first + self._expiry.seconds + PAUSE_SECONDS
-            deadline = next_look if deadline is None else min(deadline, next_look)
+        deadlines = [waiting.deadline for waiting in self._queue]
+        if is_active:
+            deadlines.append(self._treasurer.next_look())
+        else:
+            deadlines.append(asyncio.get_running_loop().time() + TAKE_UP_SECONDS)
+        deadline = min(deadlines)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(deadline):
-                # Bindings are no news for an account that is not active yet.
-                if is_active and (self._queue or (is_resting and not self._purse.is_empty)):
+            async with asyncio.timeout_at(None if deadline == float("inf") else deadline):
+                # Bindings are no news for an account that is not active yet, nor for an advance that is being spent.
+                is_waiting = bool(self._queue) or (self._treasurer.is_resting and not self._treasurer.is_empty)
+                if is_active and is_waiting:
                     await _first(self._news.wait(), self._observation.changed(self._namespace, self._judged_at))
                 else:
                     await self._news.wait()
@@ -517,11 +431,6 @@ class Committer:
         known = self.account
         if known is not None and known.uid == written.uid and int(known.version) <= int(written.version):
             self._see(written)
-
-    def _start_clocks(self, account: Account | None) -> None:
-        """Seeing a reservation is what starts its time."""
-        if account is not None:
-            self._expiry.expired(account, asyncio.get_running_loop().time())
 
     def _expire_asks(self) -> None:
         now = asyncio.get_running_loop().time()

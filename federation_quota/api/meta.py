@@ -19,6 +19,7 @@ ATOMIC_MAP: Final[dict[str, Any]] = {"x-kubernetes-map-type": "atomic"}
 
 MOST_RESOURCES: Final = 128
 LONGEST_NAME: Final = 253
+LONGEST_UID: Final = 64
 LONGEST_LIMIT: Final = 64
 # Sums are exact, and may be as long as `quantity` reads.
 LONGEST_AMOUNT: Final = 1024
@@ -76,7 +77,7 @@ Limits = Annotated[
 ]
 Amounts = Annotated[dict[str, Amount], Field(max_length=MOST_RESOURCES, json_schema_extra=ATOMIC_MAP)]
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
-Uid = Annotated[str, Field(max_length=64)]
+Uid = Annotated[str, Field(max_length=LONGEST_UID)]
 ResourceVersion = Annotated[str, Field(max_length=128)]
 Time = AwareDatetime
 

@@ -127,7 +127,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
     review = _decode(_REVIEW, body, "AdmissionReview")
     if review.kind != "AdmissionReview" or review.api_version != REVIEW_VERSION:
         raise CodecError(
-            f"{review.kind[:80]} of {review.api_version[:80]} is not an AdmissionReview of {REVIEW_VERSION}"
+            f"{review.kind[:80]!r} of {review.api_version[:80]!r} is not an AdmissionReview of {REVIEW_VERSION}"
         )
     if review.request is None:
         raise CodecError("AdmissionReview: it has no request")

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from federation_quota.kube.error import KubeError
 from federation_quota.kube.resource import Resource
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -57,9 +58,16 @@ class Lease(msgspec.Struct, frozen=True):
 _LEASE = msgspec.json.Decoder(Lease)
 
 
+class LeaseError(KubeError):
+    """A Lease that cannot be read."""
+
+
 def decode(body: bytes) -> Lease:
-    """The Lease in an object's bytes."""
-    return _LEASE.decode(body)
+    """The Lease in an object's bytes; LeaseError where it is none."""
+    try:
+        return _LEASE.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise LeaseError(f"a Lease that cannot be read: {problem}") from problem
 
 
 def manifest(

@@ -22,5 +22,5 @@ def decode(text: str) -> Legacy | None:
         read = json.loads(text)
         admissions = {place: tuple(map(read_reservation, here)) for place, here in read["admissions"].items()}
         return Legacy(int(read["observed"]), admissions)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None

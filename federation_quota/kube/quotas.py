@@ -26,8 +26,12 @@ RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", 
 
 
 def decode_quota(body: bytes) -> Account:
-    """The account of a stored KarmadaQuota."""
-    return karmadaquota.read(msgspec.json.decode(body))
+    """The account of a stored KarmadaQuota; QuotaError where it cannot be used."""
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise karmadaquota.QuotaError(f"a quota that cannot be read: {problem}") from problem
+    return karmadaquota.read(document)
 
 
 class QuotaStore:

@@ -330,7 +330,7 @@ class Reflector(Generic[T]):
                 raise error.from_answer(500, body, request=f"watch of {self._resource.plural}")
             metadata = _OBJECT.decode(body).metadata
             version = int(metadata.version)
-        except (msgspec.MsgspecError, ValueError) as problem:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
             raise _BrokenStreamError(f"watch of {self._resource.plural}: not an event: {problem}") from problem
         if version < self.version:
             raise _BrokenStreamError(f"watch of {self._resource.plural}: {version} after {self.version}")
@@ -365,5 +365,5 @@ class Reflector(Generic[T]):
 def _metadata(body: bytes) -> _Metadata:
     try:
         return _OBJECT.decode(body).metadata
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _Metadata()

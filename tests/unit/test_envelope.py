@@ -58,7 +58,7 @@ class TestReview:
     @pytest.mark.parametrize(
         ("path", "value", "told"),
         [
-            ("apiVersion", "admission.k8s.io/v1beta1", "v1beta1 is not an AdmissionReview of admission.k8s.io/v1"),
+            ("apiVersion", "admission.k8s.io/v1beta1", "v1beta1' is not an AdmissionReview of admission.k8s.io/v1"),
             ("kind", "Review", "Review of"),
             ("request", None, "no request"),
             ("request/uid", ..., "uid"),

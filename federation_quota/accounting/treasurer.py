@@ -1,0 +1,211 @@
+"""One account's advance, as one replica deals with it: when to take one, what to spend it on, when to give it back.
+
+The committer asks here first, and writes what is said here with its own writes. What an advance is, and how spent room
+becomes free again, is `ledger.advance`'s.
+"""
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from federation_quota.accounting.meter import Meter
+from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.store import Store
+from federation_quota.ledger import advance
+from federation_quota.ledger.account import MOST_RESERVATIONS, Account, Advance
+from federation_quota.ledger.advance import Purse, Terms
+from federation_quota.ledger.judging import Ask, Books
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.settling import LiveLook
+from federation_quota.resources import NOTHING, Resources
+
+
+class Treasurer:
+    """One per account and replica."""
+
+    def __init__(
+        self,
+        *,
+        namespace: str,
+        replica: Callable[[], str],
+        observation: Observation,
+        terms: Terms,
+        expiry_seconds: float,
+        meter: Meter,
+    ) -> None:
+        self._namespace = namespace
+        self._replica = replica
+        self._observation = observation
+        self._terms = terms
+        self._expiry_seconds = expiry_seconds
+        self._meter = meter
+        self._purse = Purse()
+        self._basis: object = None  # what the purse was filled on: where that changes, it is no good
+        self._admitted_at: deque[float] = deque(maxlen=terms.busy_admissions)
+        self._sober_until = 0.0  # somebody else needed the room: no advance is taken before
+        self.is_leaving = False
+
+    # What is spent
+
+    def spend(self, account: Account, ask: Ask) -> bool:
+        """Admit it from the advance; False where that takes a write. Nothing is awaited, and no view judged by."""
+        if self._basis != self._basis_of(account) or self._observation.view.faults(self._namespace):
+            return False
+        now = self._now()
+        if not self._purse.spend(ask.reservation, advance.increase(account, ask), now):
+            return False
+        self._meter.spent(account, ask.reservation)
+        self._admitted_at.append(now)
+        self._purse.collapse(self._namespace, self._observation.view)
+        return True
+
+    def carry(self, account: Account, recent: list[Reservation]) -> None:
+        """An advance of ours stands in an account that is new here: what was admitted from it may be on its way."""
+        if advance.of(account, self._replica()):
+            self._purse.carry(recent, account, self._now())
+
+    def take_back(self, identifier: str) -> bool:
+        """What was spent on that is not needed; False where nothing was."""
+        return self._purse.take_back(identifier)
+
+    def expects(self, binding: str) -> bool:
+        """Whether something of that binding was admitted from here, and not seen stored."""
+        return self._purse.expects(binding)
+
+    def under_way(self) -> list[Reservation]:
+        """All that was admitted from here, and not seen stored."""
+        return self._purse.reservations()
+
+    def note(self, admissions: int) -> None:
+        """So many are admitted with a write."""
+        self._admitted_at.extend([self._now()] * min(admissions, self._terms.busy_admissions))
+
+    # What is due
+
+    def see(self, account: Account) -> None:
+        """This is the account now: what of the purse still stands in it?"""
+        if self._purse.is_empty:
+            return
+        if not account.is_active or self._basis != self._basis_of(account):
+            self._purse.close()
+        mine = advance.of(account, self._replica())
+        self._purse.shrink(mine.amounts if mine else NOTHING)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was advanced, or spent."""
+        return self._purse.is_empty
+
+    @property
+    def is_low(self) -> bool:
+        """Whether less is left than was spent since the last write."""
+        left = self._purse.left
+        return any(amount > left[name] for name, amount in self._purse.spent_since.items())
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing was spent for a while: then it is given back as its spending is proved."""
+        return self._now() >= self._purse.spent_at + self._terms.busy_seconds
+
+    def is_due(self, account: Account) -> bool:
+        """Whether the advance is to be written anew without anybody asking."""
+        purse = self._purse
+        mine = advance.of(account, self._replica())
+        held = mine.amounts if mine else NOTHING
+        if purse.is_empty:
+            return bool(held)  # nothing of it is needed
+        purse.collapse(self._namespace, self._observation.view, at_once=True)
+        if self.is_leaving or (mine is not None and mine.is_recalled) or self.expired():
+            return True
+        if self.is_resting:
+            if not held and not purse.open:
+                self._purse = Purse()  # nothing stands in the store, and nothing is under way
+            return held != purse.open
+        return self.is_low and self._now() >= self._sober_until
+
+    def next_look(self) -> float:
+        """When to ask `is_due` again without news; infinity where only a binding is news."""
+        if self._purse.is_empty:
+            return float("inf")
+        if not self.is_resting:
+            return self._purse.spent_at + self._terms.busy_seconds
+        first = self._purse.oldest_at()
+        return float("inf") if first is None else first + self._expiry_seconds + self._terms.busy_seconds
+
+    def expired(self) -> list[Reservation]:
+        """What was spent so long ago that a live look tells how it went."""
+        return self._purse.expired(self._now(), self._expiry_seconds)
+
+    # What is written
+
+    def settle(self, looks: Mapping[str, LiveLook], reached: int) -> None:
+        """How things went by a live look. What was found and has yet to reach this view is looked at again, later."""
+        for one in self._purse.reservations():
+            look = looks.get(one.id)
+            if look is not None and (look.version or 0) <= reached:
+                self._purse.prove(one.id, look.version)
+        self._purse.looked_at(looks, self._now())
+
+    def open_books(self, account: Account) -> Books:
+        """The books beside others' advances, and of this replica's own only what is under way."""
+        others = advance.without(account, {self._replica()}, self._purse.proof)
+        books = Books(others, self._observation.view)
+        books.advanced = books.advanced + self._purse.open
+        return books
+
+    def note_one_by_one(self, books: Books) -> bool:
+        """Put what is under way into the books as reservations, where there is space for all of it."""
+        under_way = self._purse.reservations()
+        if len(books.account.reservations) + len(under_way) > MOST_RESERVATIONS:
+            return False
+        for one in under_way:
+            books.admit(one)
+        books.advanced = books.advanced - self._purse.open
+        return True
+
+    def take(self, books: Books, asked: Resources) -> Advance | None:
+        """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
+        now, needed = self._now(), self._purse.open
+        if self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
+            free = advance.free(books, asked + self._purse.spent_since, self._terms)
+            needed = needed + free
+            if free:
+                self._purse.spent_at = now  # it has its time, whether or not it is spent
+        return Advance(secrets.token_hex(8), self._replica(), needed) if needed else None
+
+    async def write(self, store: Store, account: Account, mine: Advance | None, before: Account) -> Account:
+        """Write the account with this replica's advance in it. Meanwhile the old one is spent from, with care."""
+        known, basis = advance.of(before, self._replica()), self._basis_of(account)
+        if known is not None and known.is_recalled:
+            self._sober_until = self._now() + self._terms.busy_seconds
+        self._purse.begin(mine.amounts if mine else NOTHING)
+        try:
+            written = await store.write(replace(account, advances=(*account.advances, *([mine] if mine else []))))
+        except BaseException:
+            self._purse.fail()
+            raise
+        self._purse.land()
+        self._basis = basis
+        return written
+
+    def close(self) -> None:
+        """Spend no more for now; what is under way stays."""
+        self._purse.close()
+
+    def clear(self) -> None:
+        """All that is under way stands in the account, one by one."""
+        self._purse = Purse()
+
+    def _is_busy(self, now: float) -> bool:
+        is_known = len(self._admitted_at) == self._terms.busy_admissions
+        return is_known and now - self._admitted_at[0] <= self._terms.busy_seconds
+
+    def _basis_of(self, account: Account) -> object:
+        """What must not change while an advance is spent. A limit that falls is obeyed as soon as it is known."""
+        return account.uid, account.lens.shape, self._replica(), account.limits, account.unbound
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()

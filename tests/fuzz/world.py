@@ -1,0 +1,266 @@
+"""The webhook with all of its hooks, listening, on an API server that is a table.
+
+The table stands in for the API server because it has to be put back between two examples in no time. It takes what the
+schema of the CRD takes: a status that a real API server would refuse is refused here too.
+"""
+
+import asyncio
+import base64
+import copy
+import functools
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import aiohttp
+import msgspec
+import pydantic
+from aiohttp.test_utils import TestServer
+from structlog.testing import capture_logs
+
+from federation_quota import hooks, karmadaquota
+from federation_quota.accounting.accountant import Accountant
+from federation_quota.accounting.observation import Observation
+from federation_quota.api.karmadaquota import KarmadaQuota
+from federation_quota.health import Health
+from federation_quota.kube import codec, error
+from federation_quota.kube.client import Client, Page
+from federation_quota.kube.discovery import Discovery
+from federation_quota.kube.lease import elapsed
+from federation_quota.kube.mirrors import BindingMirror
+from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
+from federation_quota.kube.resource import Resource
+from federation_quota.kube.roster import Roster
+from federation_quota.room import Room
+from tests.unit.documents import BINDING
+from webhook.advice import Advice
+from webhook.bindings import BindingReview
+from webhook.holding import Holding
+from webhook.quotas import QuotaReview
+from webhook.server import Server
+from webhook.stamping import Stamping
+from webhook.waiting import WaitingList
+from webhook.works import WorkReview
+
+TEAM = "team-a"
+REPLICA = "here"
+PATHS = (
+    hooks.VALIDATE_BINDINGS,
+    hooks.STAMP_BINDINGS,
+    hooks.VALIDATE_QUOTAS,
+    hooks.VALIDATE_WORKS,
+    hooks.WARN_WORKLOADS,
+    hooks.DENY_WORKLOADS,
+)
+# A stored binding, small beside the limits, so that updates have something to be compared with.
+STORED = copy.deepcopy(BINDING)
+
+_DISCOVERY = {
+    "kind": "APIGroupDiscoveryList",
+    "items": [
+        {
+            "metadata": {"name": "apps"},
+            "versions": [
+                {
+                    "version": "v1",
+                    "resources": [
+                        {
+                            "resource": "deployments",
+                            "responseKind": {"kind": "Deployment"},
+                            "scope": "Namespaced",
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+}
+
+
+def stored_quota(name: str, limits: dict[str, str], on_exceeded: str = karmadaquota.DENY) -> dict[str, Any]:
+    """A quota of the team's that its one replica has joined."""
+    document: dict[str, Any] = {
+        "apiVersion": "quota.karmada.io/v1alpha1",
+        "kind": "KarmadaQuota",
+        "metadata": {"namespace": TEAM, "name": name, "uid": f"uid-{name}", "resourceVersion": "5000", "generation": 1},
+        "spec": {"hard": limits, "onExceeded": on_exceeded, "memberUsage": {"policy": "Report", "graceSeconds": 300}},
+    }
+    shape = karmadaquota.read(document).lens.shape
+    document["status"] = {"shape": shape, "joined": [{"replica": REPLICA, "shape": shape}]}
+    return document
+
+
+QUOTAS = [
+    stored_quota("cpu", {"cpu": "1000000", "pods": "2000000000"}),
+    stored_quota("held", {"memory": "1Ei", "count/deployments.apps": "10"}, karmadaquota.HOLD),
+]
+
+
+class Api:
+    """An API server that is a table."""
+
+    class _Connection:
+        server = "https://table"
+
+    connection = _Connection()
+
+    def __init__(self) -> None:
+        self.version = 5000
+        self.quotas: dict[str, dict[str, Any]] = {}
+        self.refused: list[str] = []  # why, for each write that was
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, timeout_seconds: float | None = None
+    ) -> bytes:
+        await asyncio.sleep(0)
+        if resource == KARMADA_QUOTAS and name in self.quotas:
+            return json.dumps(self.quotas[name]).encode()
+        if resource == RESOURCE_BINDINGS and (name, namespace) == (STORED["metadata"]["name"], TEAM):
+            return json.dumps(STORED).encode()
+        raise error.NotFoundError(404, "NotFound")
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: dict[str, Any],
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        await asyncio.sleep(0)
+        assert (resource, namespace, subresource) == (KARMADA_QUOTAS, TEAM, "status")
+        current = self.quotas[name]
+        document = {**current, "status": json.loads(msgspec.json.encode(body["status"]))}
+        try:
+            KarmadaQuota.model_validate(document)
+        except pydantic.ValidationError as problem:
+            self.refused.append(str(problem))
+            raise error.InvalidError(422, "Invalid", str(problem)) from None
+        if body["metadata"]["resourceVersion"] != current["metadata"]["resourceVersion"]:
+            raise error.ConflictError(409, "Conflict")
+        return json.dumps(self.put(document)).encode()
+
+    def put(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Store a quota at the next version."""
+        self.version += 1
+        metadata = {**document["metadata"], "resourceVersion": str(self.version)}
+        stored = self.quotas[metadata["name"]] = {**document, "metadata": metadata}
+        return stored
+
+    async def list(self, resource: Resource, *_place: object, **_options: object) -> AsyncIterator[Page]:
+        yield Page([], self.version, 0)
+
+    async def request(self, method: str, path: str, **_options: object) -> bytes:
+        await asyncio.sleep(0)
+        return json.dumps(_DISCOVERY if path == "/apis" else {**_DISCOVERY, "items": []}).encode()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back, and what was written into the log meanwhile."""
+
+    status: int
+    body: bytes
+    log: list[dict[str, Any]]
+    charges: dict[str, dict[str, str]]
+    """What each quota has reserved for the binding of the review, if it has."""
+    refused_writes: list[str]
+
+    @property
+    def response(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.body)["response"]
+        return found
+
+    @property
+    def patch(self) -> list[dict[str, Any]]:
+        operations: list[dict[str, Any]] = json.loads(base64.b64decode(self.response["patch"]))
+        return operations
+
+
+class World:
+    """One replica of the webhook, in a loop of its own that stands still between two questions."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._runner.run(self._start())
+
+    async def _start(self) -> None:
+        self.api = api = Api()
+        client = cast(Client, api)
+        observation = Observation()
+        mirror = BindingMirror(observation)
+        store = QuotaStore(client, observation, roster=Roster(elapsed), presence_namespace="x", presence_selector="y")
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        self.accountant = accountant = Accountant(
+            replica=lambda: REPLICA,
+            observation=observation,
+            store=store,
+            tasks=self._tasks,
+            is_present=lambda: True,
+        )
+        mirror.replace([codec.decode_stored_binding(json.dumps(STORED).encode())], 4800)
+        self._waiting = waiting = WaitingList(accountant.accounts, mirror, store)
+        holding = Holding(
+            stamping=Stamping(client, Discovery(client), {}),
+            is_system=_is_system,
+            holders=lambda place: [
+                one.name
+                for one in accountant.accounts(place)
+                if karmadaquota.quota(one).on_exceeded == karmadaquota.HOLD
+            ],
+            room=lambda place: Room(accountant.accounts(place), observation.view),
+            note=waiting.note,
+        )
+        advice = Advice(accountant, observation, mirror, client)
+        bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note)
+        server = Server(
+            {
+                hooks.VALIDATE_BINDINGS: bindings,
+                hooks.STAMP_BINDINGS: holding,
+                hooks.VALIDATE_QUOTAS: QuotaReview(_is_system),
+                hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True),
+                hooks.WARN_WORKLOADS: advice,
+                hooks.DENY_WORKLOADS: replace(advice, denies=True),
+            },
+            health=Health(ready={}, live={}),
+        )
+        self._server = TestServer(server._app)
+        await self._server.start_server()
+        self._session = aiohttp.ClientSession()
+
+    def ask(self, path: str, body: bytes, binding: str = "") -> Answer:
+        """The answer to a body, from quotas in which nothing is reserved."""
+        return self._runner.run(self._ask(path, body, binding))
+
+    async def _ask(self, path: str, body: bytes, binding: str) -> Answer:
+        self.api.refused.clear()
+        for document in QUOTAS:
+            self.accountant.learn(decode_quota(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
+        url = self._server.make_url(path).with_query(timeout="3s")
+        with capture_logs() as lines:
+            # Far beyond what the server may take: it would be a hang.
+            async with asyncio.timeout(60), self._session.post(url, data=body) as answer:
+                said = await answer.read()
+            await self._waiting.drain(timeout_seconds=10)
+            self._waiting._notes.clear()
+        charges = {
+            name: one["charge"]
+            for name, document in self.api.quotas.items()
+            for one in document["status"].get("reservations") or ()
+            if one["binding"] == binding
+        }
+        return Answer(answer.status, said, cast(list[dict[str, Any]], lines), charges, list(self.api.refused))
+
+
+def _is_system(user: str) -> bool:
+    return user == "system"
+
+
+@functools.cache
+def world() -> World:
+    """The one of this process."""
+    return World()
