@@ -44,6 +44,7 @@ class AccountController:
         store: QuotaStore,
         members: Members,
         reporting: Reporting,
+        pace: Pace | None = None,
     ) -> None:
         self._quotas = quotas
         self._bindings = bindings
@@ -52,7 +53,7 @@ class AccountController:
         self._members = members
         self._reporting = reporting
         self._expiry = Expiry()
-        self._pace = Pace(seconds=PACE_SECONDS, per_second=MOST_WRITES_PER_SECOND, burst=MOST_WRITES_AT_ONCE)
+        self._pace = pace or Pace(seconds=PACE_SECONDS, per_second=MOST_WRITES_PER_SECOND, burst=MOST_WRITES_AT_ONCE)
         self._watches: dict[ObjectKey, member_usage.Watch] = {}
 
     def age_seconds(self, account: Account, identifier: str) -> float | None:

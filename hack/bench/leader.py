@@ -12,6 +12,7 @@ from federation_quota.kube.events import Recorder
 from federation_quota.kube.quotas import QuotaStore
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.audit import Audit
+from federation_quota.pace import Pace
 from federation_quota.placement import Placements
 
 
@@ -27,7 +28,9 @@ class Leader:
         self._waking = WakingController(observation, self.bindings, store, reporting)
         self.quotas = AuditedQuotas(self._waking.quota_stored, lambda _namespace, _name, _version: None, audit)
         members = Members(client, self._placements, lambda _names: None, lambda _name: None)
-        self.accounts = AccountController(self.quotas, self.bindings, observation, store, members, reporting)
+        # Every change is written, though in busy times the product would put many into one.
+        at_once = Pace(seconds=0.0, per_second=1e9, burst=1e9)
+        self.accounts = AccountController(self.quotas, self.bindings, observation, store, members, reporting, at_once)
 
     def _changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)

@@ -1,4 +1,4 @@
-"""Advances: admissions without a write, exact all the same; given back when nobody asks, or when somebody needs them."""
+"""Advances: admissions without a write, and exact; given back when nobody asks, or when somebody needs them."""
 
 import asyncio
 from dataclasses import replace
@@ -100,11 +100,11 @@ async def test_an_advance_is_called_back_by_whoever_needs_the_room_and_then_fits
         held = advance.of(store.accounts["q"], HERE)
         assert held is not None
         asking = asyncio.create_task(there.answer(there.create("large", claim(96))))
-        while not any(one.is_recalled for one in store.accounts["q"].advances):
-            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)
+        assert any(one.is_recalled for one in store.accounts["q"].advances)
         here.accountant.learn(store.accounts["q"])  # its watch
-        while store.accounts["q"].advances:
-            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)
+        assert not store.accounts["q"].advances
         there.accountant.learn(store.accounts["q"])
         assert await asking == Allowed()
         for one in (here, there):
