@@ -280,7 +280,7 @@ class Committer:
             if must_write:
                 self._treasurer.note(admissions)
                 mine = None if is_left else self._treasurer.take(books, _asked(account, decided))
-                written = await self._treasurer.write(self._store, called, mine, before=account)
+                written = await self._treasurer.write(self._store, called, mine)
                 if is_left:
                     self._treasurer.clear()
                 self._keep(written)

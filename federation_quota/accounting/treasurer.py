@@ -86,11 +86,13 @@ class Treasurer:
 
     def see(self, account: Account) -> None:
         """This is the account now: what of the purse still stands in it?"""
+        mine = advance.of(account, self._replica())
+        if mine is not None and mine.is_recalled:
+            self._sober_until = self._now() + self._terms.busy_seconds
         if self._purse.is_empty:
             return
         if not account.is_active or self._basis != self._basis_of(account):
             self._purse.close()
-        mine = advance.of(account, self._replica())
         self._purse.shrink(mine.amounts if mine else NOTHING)
 
     @property
@@ -175,11 +177,9 @@ class Treasurer:
                 self._purse.spent_at = now  # it has its time, whether or not it is spent
         return Advance(secrets.token_hex(8), self._replica(), needed) if needed else None
 
-    async def write(self, store: Store, account: Account, mine: Advance | None, before: Account) -> Account:
+    async def write(self, store: Store, account: Account, mine: Advance | None) -> Account:
         """Write the account with this replica's advance in it. Meanwhile the old one is spent from, with care."""
-        known, basis = advance.of(before, self._replica()), self._basis_of(account)
-        if known is not None and known.is_recalled:
-            self._sober_until = self._now() + self._terms.busy_seconds
+        basis = self._basis_of(account)
         self._purse.begin(mine.amounts if mine else NOTHING)
         try:
             written = await store.write(replace(account, advances=(*account.advances, *([mine] if mine else []))))
