@@ -118,7 +118,8 @@ class Purse:
         """What can still be spent."""
         left = self.durable - self.open - self._proved
         if self._next is not None:
-            coming = self._next - self.open
+            # What was proved since the write began is told by a later one.
+            coming = self._next - self.open - (self._proved - self._told)
             left = Resources({name: min(amount, coming[name]) for name, amount in left.items()})
         return left
 
