@@ -21,7 +21,17 @@ from federation_quota.accounting.store import ConflictError, Store, UnreachableE
 from federation_quota.accounting.treasurer import Treasurer
 from federation_quota.ledger import advance, joining, legacy, settling
 from federation_quota.ledger.account import Account
-from federation_quota.ledger.judging import Admitted, Ask, Books, Exceeded, Refused, Unaffected, Unproven, Verdict
+from federation_quota.ledger.judging import (
+    Admitted,
+    Ask,
+    Books,
+    Exceeded,
+    Proof,
+    Refused,
+    Unaffected,
+    Unproven,
+    Verdict,
+)
 from federation_quota.resources import NOTHING, Resources
 
 log = structlog.get_logger()
@@ -262,15 +272,7 @@ class Committer:
         self._is_short = False
         queue, self._queue = self._queue, []
         self._in_hand = queue
-        decided: list[tuple[_Waiting, Outcome]] = []
-        undecided: list[_Waiting] = []
-        for waiting in queue:
-            # Who has to wait keeps nobody behind from being judged: only what is decided fills the write.
-            outcome = self._judge(books, waiting) if len(decided) < MOST_IN_ONE_WRITE else None
-            if outcome is None:
-                undecided.append(waiting)
-            else:
-                decided.append((waiting, outcome))
+        decided, undecided = self._judge_all(books, queue)
         is_settled_by_looks = any(one.id in looks for one in account.reservations)  # or they are looked at each time
         admissions = sum(_is_written(waiting, outcome) for waiting, outcome in decided)
         called = advance.recalled(books.account, self._replica()) if self._is_short else books.account
@@ -299,9 +301,30 @@ class Committer:
             self._queue[:0] = queue
             raise
         for waiting, outcome in decided:
-            waiting.resolve(outcome, account)
+            if not isinstance(outcome, Refused):
+                waiting.resolve(outcome, account)
         self._queue[:0] = undecided
-        return len(self._queue) == len(undecided) and len(decided) < MOST_IN_ONE_WRITE
+        refused = [(waiting, outcome) for waiting, outcome in decided if isinstance(outcome, Refused)]
+        waits = len(undecided) + await self._refuse(refused, account)
+        return len(self._queue) == waits and len(decided) < MOST_IN_ONE_WRITE
+
+    async def _refuse(self, refused: list[tuple[_Waiting, Refused]], account: Account) -> int:
+        """Nobody is refused on a view that is behind. Who may have been waits for it: how many these are."""
+        if not refused:
+            return 0
+        waits = [waiting for waiting, _ in refused]
+        try:
+            proof = Proof(account, self._observation.view, await self._store.versions(self._namespace))
+            waits = []
+            for waiting, outcome in refused:
+                if proof.stands(waiting.ask, outcome):
+                    waiting.resolve(outcome, account)
+                else:
+                    waiting.wait("this replica has yet to see what is stored")
+                    waits.append(waiting)
+        finally:
+            self._queue[:0] = waits
+        return len(waits)
 
     def overdue_seconds(self) -> float:
         """For how long somebody has waited beyond their deadline: they are answered before it, unless this is stuck."""
@@ -318,6 +341,19 @@ class Committer:
             waiting.resolve(Undecided("it could not be judged; federation-quota's log says why"), self.account)
         self._in_hand = []
         self._queue.clear()
+
+    def _judge_all(self, books: Books, queue: list[_Waiting]) -> tuple[list[tuple[_Waiting, Outcome]], list[_Waiting]]:
+        """Those of whom something can be said now, and those who have to wait."""
+        decided: list[tuple[_Waiting, Outcome]] = []
+        undecided: list[_Waiting] = []
+        for waiting in queue:
+            # Who has to wait keeps nobody behind from being judged: only what is decided fills the write.
+            outcome = self._judge(books, waiting) if len(decided) < MOST_IN_ONE_WRITE else None
+            if outcome is None:
+                undecided.append(waiting)
+            else:
+                decided.append((waiting, outcome))
+        return decided, undecided
 
     def _judge(self, books: Books, waiting: _Waiting) -> Outcome | None:
         """The outcome for one ask beside all before it; None where only time can tell."""

@@ -20,6 +20,7 @@ async def settle(account: Account, observation: Observation, expiry: settling.Ex
         gone = doubtful - (await store.replicas()).keys()
         if gone:
             # All that they let through is stored by now, or never will be: this list has it.
-            account = advance.without(account, gone, await store.newest(account.namespace))
+            stored = await store.versions(account.namespace)
+            account = advance.without(account, gone, max(stored.values(), default=0))
     looks = {one.id: await store.look(account.namespace, one.binding) for one in expiry.expired(account, now)}
     return settling.settle(account, observation.view, looks)

@@ -28,11 +28,11 @@ class Store(Protocol):
     async def look(self, namespace: str, binding: str) -> LiveLook:
         """What is stored of a binding now."""
 
+    async def versions(self, namespace: str) -> Mapping[str, int]:
+        """The bindings of a namespace and their versions, as they are stored now."""
+
     async def version(self) -> int:
         """The version that the store has reached by now."""
-
-    async def newest(self, namespace: str) -> int:
-        """The latest version among the bindings of a namespace, all of them read past all caches; 0 for none."""
 
     async def replicas(self) -> Mapping[str, Legacy | None]:
         """Every replica whose admissions may still be on their way, as of now, and what those who left have left."""

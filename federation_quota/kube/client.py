@@ -33,6 +33,7 @@ Body = bytes | Mapping[str, Any] | list[Any] | msgspec.Struct
 Params = dict[str, str | int | bool | None]
 
 _JSON = "application/json"
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
 
 
@@ -130,6 +131,7 @@ class Client:
         label_selector: str | None = None,
         field_selector: str | None = None,
         limit: int = _PAGE,
+        only_metadata: bool = False,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[Page, None]:
         """All objects as of now, in pages; GoneError where the pages took longer than the server keeps them.
@@ -139,7 +141,8 @@ class Client:
         params: Params = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": limit or None}
         path = resource.collection(namespace)
         while True:
-            body = await self.request("GET", path, params=params, timeout_seconds=timeout_seconds)
+            accept = _METADATA if only_metadata else _JSON
+            body = await self.request("GET", path, params=params, accept=accept, timeout_seconds=timeout_seconds)
             try:
                 page = _LIST.decode(body)
                 version = int(page.metadata.version)

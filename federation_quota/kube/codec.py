@@ -122,6 +122,12 @@ def decode_version(body: Encoded) -> int:
     return _version(_decode(_IDENTITY, body, "object").metadata.resource_version)
 
 
+def decode_name_and_version(body: Encoded) -> tuple[str, int]:
+    """The name and resourceVersion of any object."""
+    metadata = _decode(_IDENTITY, body, "object").metadata
+    return metadata.name, _version(metadata.resource_version)
+
+
 def decode_review(body: bytes) -> AdmissionRequest:
     """The request of an AdmissionReview."""
     review = _decode(_REVIEW, body, "AdmissionReview")

@@ -109,15 +109,17 @@ class QuotaStore:
                     return page.version
         raise store.UnreachableError("a list without a page")
 
-    async def newest(self, namespace: str) -> int:
-        """The latest version among the bindings of a namespace, as they are stored now."""
-        newest = 0
+    async def versions(self, namespace: str) -> dict[str, int]:
+        """The bindings of a namespace and their versions, as they are stored now."""
+        found: dict[str, int] = {}
         with _translated():
-            pages = self._client.list(RESOURCE_BINDINGS, namespace, timeout_seconds=self._timeout_seconds)
+            pages = self._client.list(
+                RESOURCE_BINDINGS, namespace, only_metadata=True, timeout_seconds=self._timeout_seconds
+            )
             async with contextlib.aclosing(pages):
                 async for page in pages:
-                    newest = max([newest, *(codec.decode_version(bytes(item)) for item in page.items)])
-        return newest
+                    found.update(codec.decode_name_and_version(bytes(item)) for item in page.items)
+        return found
 
     async def replicas(self) -> dict[str, Legacy | None]:
         """Replicas that are there, or left so lately that what they admitted may still be on its way."""

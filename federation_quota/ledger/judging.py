@@ -5,7 +5,7 @@ to the limit is allowed; a decrease, or no change, is always allowed, even while
 stored bindings alone: where only reservations stand in the way, whose writes may never come, the answer is `Unproven`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from federation_quota.ledger.account import Account
@@ -148,6 +148,32 @@ class Books:
     def _stored(self, binding: str) -> Resources:
         entry = self._view.get(self.account.namespace, binding)
         return self.account.lens.cost(entry.claim) if entry else NOTHING
+
+
+class Proof:
+    """Whether refusals stand on what is stored, whatever the view has missed.
+
+    `stored` are the versions of the account's bindings, just read past all caches. What the view knows in that very
+    version is surely there; of anything else nobody here can tell what it costs, and it counts for nothing.
+    """
+
+    def __init__(self, account: Account, view: View, stored: Mapping[str, int]) -> None:
+        self._account = account
+        entries = view.entries(account.namespace)
+        self._certain = {name: entry for name, entry in entries.items() if stored.get(name) == entry.version}
+        self._spent = account.unbound
+        for entry in self._certain.values():
+            self._spent = self._spent + account.lens.cost(entry.claim)
+
+    def stands(self, ask: Ask, refusal: Refused) -> bool:
+        """Whether the ask is too much beside what is surely there."""
+        lens = self._account.lens
+        entry = self._certain.get(ask.binding)
+        own = lens.cost(entry.claim) if entry else NOTHING
+        new = lens.cost(ask.new)
+        after = self._spent - own + own.maximum(new)
+        names = [one.name for one in refusal.exceeded]
+        return bool(_exceeding(self._account, names, requested=new, used=self._spent, after=after))
 
 
 def judge_all(account: Account, view: View, asks: Sequence[Ask]) -> tuple[Account, list[Verdict]]:

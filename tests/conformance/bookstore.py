@@ -126,13 +126,13 @@ class Bookstore(Store):
         entry = self.bindings.get(binding)
         return LiveLook(entry.version if entry else None)
 
+    async def versions(self, namespace: str) -> dict[str, int]:
+        await self._answer()
+        return {name: entry.version for name, entry in self.bindings.items()}
+
     async def version(self) -> int:
         await self._answer()
         return self.version_now
-
-    async def newest(self, namespace: str) -> int:
-        await self._answer()
-        return max((entry.version for entry in self.bindings.values()), default=0)
 
     async def replicas(self) -> dict[str, Legacy | None]:
         await self._answer()

@@ -150,11 +150,7 @@ def advances_that_die_with_their_replica(patch: pytest.MonkeyPatch) -> None:
     async def replicas(self: SimulatedStore) -> dict[str, Legacy | None]:
         return dict.fromkeys(self._world.replicas)
 
-    async def newest(self: SimulatedStore, namespace: str) -> int:
-        return 0
-
     patch.setattr(SimulatedStore, "replicas", replicas)
-    patch.setattr(SimulatedStore, "newest", newest)
     patch.setattr(World, "TERMS", GREEDY)
     patch.setattr(Scenario, "UNREST", (12.0,))
     patch.setattr(Scenario, "CRASH_CHANCE", 1.0)

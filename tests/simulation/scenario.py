@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied
@@ -36,6 +36,16 @@ CLIENTS = 3
 
 class Violation(AssertionError):  # noqa: N818 - it is the finding, not a failure of the simulation
     """Something that must never happen has happened."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was stored when somebody asked, and how much had happened."""
+
+    bindings: dict[str, Entry]
+    binding_events: int
+    accounts: dict[str, Account]
+    account_events: int
 
 
 class Scenario:
@@ -189,6 +199,9 @@ class Scenario:
             return None
         replica = self.rng.choice(replicas)
         ask = Ask(f"id{next(self.ids)}", name, new, old, uid=uid, base=base)
+        asked_at = Moment(
+            dict(world.bindings), len(world.binding_events), dict(world.accounts), len(world.account_events)
+        )
         flight = Flight(ask.id, name, new)
         world.flights.append(flight)
         life = self._lives[replica.name]
@@ -204,7 +217,7 @@ class Scenario:
             flight.admitted_at = world.now
             return flight
         if isinstance(answer, Denied):
-            self.check_denial(answer)
+            self.check_denial(answer, ask, asked_at)
         self.land(flight)
         return None
 
@@ -304,11 +317,43 @@ class Scenario:
             if is_increase and total[resource] > limit:
                 raise Violation(f"{account.name}: {name} reaches {total[resource]} of {limit} at {decision.at:.2f}")
 
-    def check_denial(self, answer: Denied) -> None:
-        """A refusal names a limit that is really exceeded by what it says is used and asked."""
+    def check_denial(self, answer: Denied, ask: Ask, asked_at: Moment) -> None:
+        """A refusal stands on what was stored at some time since it was asked for, whatever the view has missed.
+
+        And names a limit that is really exceeded by what it says is used and asked.
+        """
+        quota, world = answer.denial.quota, self.world
+        accounts = [asked_at.accounts.get(quota)]
+        accounts += [one for _, name, one in world.account_events[asked_at.account_events :] if name == quota]
+        stored = asked_at.bindings
+        explained = self.explains(accounts, stored, ask)
+        for _, name, entry, _ in world.binding_events[asked_at.binding_events :]:
+            stored = {**stored, name: entry} if entry else {key: one for key, one in stored.items() if key != name}
+            explained = explained or self.explains(accounts, stored, ask)
+        if not explained:
+            raise Violation(f"{quota}: {ask} was refused at {world.now:.2f}, and would have fitted all the time")
         for one in answer.denial.exceeded:
             if one.used + one.requested <= one.limit:
                 self.world.note("denial after a stale review")
+
+    @staticmethod
+    def explains(accounts: list[Account | None], stored: dict[str, Entry], ask: Ask) -> bool:
+        """Whether the ask is too much for one of the accounts beside these bindings."""
+        for account in accounts:
+            if account is None:
+                continue
+            total = (
+                account.lens.cost(ask.new).maximum(
+                    account.lens.cost(stored[ask.binding].claim) if ask.binding in stored else Resources()
+                )
+                + account.unbound
+            )
+            for name, entry in stored.items():
+                if name != ask.binding:
+                    total = total + account.lens.cost(entry.claim)
+            if any(total[canonical(name)] > limit for name, limit in account.limits.items()):
+                return True
+        return False
 
     def check_nothing_leaked(self) -> None:
         for replica in self.world.replicas.values():

@@ -196,9 +196,9 @@ class SimulatedStore:
         await self._world.lag(0.01)
         return self._world.version
 
-    async def newest(self, namespace: str) -> int:
+    async def versions(self, namespace: str) -> dict[str, int]:
         await self._world.lag(0.01)
-        return max((entry.version for entry in self._world.bindings.values()), default=0)
+        return {name: entry.version for name, entry in self._world.bindings.items()}
 
     async def replicas(self) -> dict[str, Legacy | None]:
         await self._world.lag(0.01)

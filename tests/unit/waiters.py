@@ -112,7 +112,7 @@ class QuotaShelf(Store):
     async def version(self) -> int:
         raise NotImplementedError
 
-    async def newest(self, namespace: str) -> int:
+    async def versions(self, namespace: str) -> dict[str, int]:
         raise NotImplementedError
 
     async def replicas(self) -> dict[str, Legacy | None]:
