@@ -6,17 +6,19 @@ import random
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from environment import ROOT
-from faults import api, etcd, kills, report
+from faults import api, certificates, clocks, etcd, freezes, kills, report, roads, storage, streams
 from faults.course import Course
 from faults.fault import Fault, Scene
-from faults.ground import Ground, prepared
+from faults.ground import prepared
 from faults.load import PLACES, Load, Place, policy
 from faults.recorder import recording
 from localfed.console import say
 from localfed.errors import FederationError
+from localfed.federation import Federation
 from localfed.guard import Guard
 from localfed.interruption import interruptible
 
@@ -27,7 +29,15 @@ RESERVE_SECONDS = 3.5 * 60.0
 
 def catalogue() -> list[Fault]:
     """Every fault there is."""
-    return [*kills.faults()]
+    return [
+        *kills.faults(),
+        *freezes.faults(),
+        *roads.faults(),
+        *streams.faults(),
+        *clocks.faults(),
+        *storage.faults(),
+        *certificates.faults(),
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,7 +72,7 @@ async def run(folder: Path, guard: Guard, chosen: list[Fault], seed: int, deadli
     rng = random.Random(seed)  # noqa: S311 - to be repeatable
     order = rng.sample(chosen, len(chosen))
     async with prepared(folder / "fed", guard) as ground:
-        await asyncio.to_thread(furnish, ground, PLACES)
+        await asyncio.to_thread(furnish, ground.federation, PLACES)
         async with (
             api.connected(ground.federation) as server,
             etcd.connected(ground.federation) as store,
@@ -70,7 +80,7 @@ async def run(folder: Path, guard: Guard, chosen: list[Fault], seed: int, deadli
         ):
             load = Load(server, recorder, PLACES, seed)
             course = Course(Scene(ground, recorder, store, rng), load)
-            async with load.running():
+            async with ground.supervised(), load.running():
                 await course.run(order, deadline)
                 leaks = await course.settle()
         verdict = course.verdict(leaks)
@@ -89,9 +99,9 @@ def keep(folder: Path, text: str, logs: Path | None) -> None:
         say(f"faults: the logs are kept in {folder / 'logs'}")
 
 
-def furnish(ground: Ground, places: tuple[Place, ...]) -> None:
+def furnish(federation: Federation, places: Sequence[Place]) -> None:
     """Namespaces, policies and quotas, active."""
-    kubectl = ground.federation.kubectl
+    kubectl = federation.kubectl
     kubectl.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one.namespace}} for one in places))
     kubectl.apply(*(one.quota() for one in places), *(policy(one.namespace) for one in places if one.is_real))
     for one in places:

@@ -1,6 +1,7 @@
 """The course of a run: faults one after the other under load, each watched until it is recovered from."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -31,7 +32,7 @@ class Course:
         self._load = load
         self._recorder: Recorder = scene.recorder
 
-    async def run(self, faults: Sequence[Fault], deadline: float) -> None:
+    async def run(self, faults: Sequence[Fault], deadline: float = math.inf) -> None:
         """All of them, as far as the time goes."""
         self._load.resume()
         problem = await self._recovered(60.0)
@@ -59,7 +60,7 @@ class Course:
 
     async def _fault(self, fault: Fault, place: str) -> None:
         began = self._recorder.now()
-        problem = ""
+        problem, ended_before = "", len(self._scene.ground.ended)
         try:
             await fault.inject(self._scene)
         except (FederationError, OSError, TimeoutError) as failed:
@@ -70,7 +71,8 @@ class Course:
         window = Window(fault.name, began, ended, recovered, problem)
         since = began if fault.is_kill else ended
         took = None if recovered is None else recovered - since
-        self.outcomes.append(Outcome(window, took, fault.is_kill))
+        ended_by_themselves = self._scene.ground.ended[ended_before:]
+        self.outcomes.append(Outcome(window, took, tuple(ended_by_themselves)))
         told = problem or f"recovered after {took:.1f} s"
         say(f"  {place:>6}  {fault.name}: {ended - began:.1f} s, {told}")
         if problem:
@@ -96,8 +98,11 @@ class Course:
         """What is wrong with the stored state, once nothing is or time is up."""
         deadline = time.monotonic() + within_seconds
         while True:
-            await self._recorder.caught_up()
-            found = wrong(self._recorder.history.now)
+            try:
+                await self._recorder.caught_up()
+                found = wrong(self._recorder.history.now)
+            except TimeoutError:
+                found = ["etcd could not be read"]
             if not found or time.monotonic() > deadline:
                 return found
             await asyncio.sleep(0.1)

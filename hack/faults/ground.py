@@ -9,13 +9,16 @@ import contextlib
 import dataclasses
 import json
 import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from localfed import kubeconfig, quota
+from faults import shifted
+from localfed import kubeconfig, process, quota
 from localfed.controlplane import FEDERATION
 from localfed.directory import Shape, State
+from localfed.errors import FederationError
 from localfed.faultproxy import FaultProxy
 from localfed.federation import Federation
 from localfed.guard import Guard
@@ -25,10 +28,12 @@ from localfed.topology import Topology
 REPLICAS = (1, 2)
 WEBHOOKS = tuple(quota.webhook_name(number) for number in REPLICAS)
 CONTROLLERS = tuple(quota.controllers_name(number) for number in REPLICAS)
+PRODUCT = (*CONTROLLERS, *WEBHOOKS)
 API_SERVER = f"{FEDERATION}-apiserver"
 ETCD = "etcd"
 MEMBER = "m1"
 SHAPE = Shape(members=2, nodes=1, quota=len(REPLICAS))
+READY_SECONDS = 120.0
 LEADER_LEASE = "federation-quota-controllers"
 
 
@@ -38,27 +43,59 @@ class Ground:
     def __init__(self, federation: Federation, guard: Guard, roads: dict[str, FaultProxy]) -> None:
         self.federation = federation
         self.roads = roads
+        self.ended: list[str] = []  # replicas of the product that ended by themselves
         self._guard = guard
+        self._killed: set[str] = set()  # and not started again yet
 
     async def kill(self, *names: str) -> None:
         """kill -9."""
+        self._killed.update(names)
         for name in names:
             await asyncio.to_thread(self.federation.kill, name)
 
     async def start(self, *names: str) -> None:
-        """As a supervisor would: start what has ended; return when it is ready."""
+        """Start what has ended; return when it is ready."""
         for name in names:
-            await asyncio.to_thread(self.federation.start, name, self._guard)
+            await asyncio.to_thread(self.federation.launch, name, self._guard)
+        self._killed.difference_update(names)
+        for name in names:
+            await self._ready(name)
+
+    async def _ready(self, name: str) -> None:
+        spec = self.federation.spec(name)
+        deadline = time.monotonic() + READY_SECONDS
+        while not await asyncio.to_thread(process.is_ready, spec):
+            if time.monotonic() > deadline:
+                raise FederationError(f"{name} is not ready {READY_SECONDS:.0f} s after its start")
+            await asyncio.sleep(0.1)
+
+    @contextlib.asynccontextmanager
+    async def supervised(self) -> AsyncIterator[None]:
+        """While the block lasts, replicas of the product that end by themselves are started again, as pods are."""
+        task = asyncio.create_task(self._supervise(), name="supervisor")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _supervise(self) -> None:
+        while True:
+            for name in PRODUCT:
+                if not await asyncio.to_thread(self.federation.is_running, name) and name not in self._killed:
+                    self.ended.append(name)
+                    await asyncio.to_thread(self.federation.launch, name, self._guard)
+            await asyncio.sleep(0.5)
 
     @contextlib.contextmanager
     def frozen(self, name: str) -> Iterator[None]:
         """SIGSTOP; SIGCONT when the block is left."""
-        process = self.federation.process(name)
-        process.send_signal(signal.SIGSTOP)
+        frozen = self.federation.process(name)
+        frozen.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            process.send_signal(signal.SIGCONT)
+            frozen.send_signal(signal.SIGCONT)
 
     def leader(self) -> str:
         """Which replica of the controllers leads; nothing where none does."""
@@ -91,11 +128,20 @@ class Ground:
             raise RuntimeError("there is no federation")
         return state
 
-    def reflag(self, flags: dict[str, list[str]]) -> None:
-        """More arguments for processes that are started from now on."""
+    def clock(self, name: str) -> Path:
+        """The file that says how wrong a replica's clock is."""
+        return self.federation.directory.path / f"{name}.clock"
+
+    def reshape(self, *, flags: dict[str, list[str]], runners: dict[str, list[str]]) -> None:
+        """What processes that are started from now on are started with."""
         state = self.state
-        state.shape = dataclasses.replace(state.shape, flags={**state.shape.flags, **flags})
+        state.shape = dataclasses.replace(state.shape, flags=flags, runners=runners)
         self.federation.directory.save(state)
+
+    def reflag(self, name: str, *flags: str) -> None:
+        """The further arguments of one process, when it is started the next time."""
+        shape = self.state.shape
+        self.reshape(flags={**shape.flags, name: list(flags)}, runners=shape.runners)
 
 
 @asynccontextmanager
@@ -104,29 +150,40 @@ async def prepared(folder: Path, guard: Guard) -> AsyncIterator[Ground]:
     federation = Federation(folder)
     try:
         await asyncio.to_thread(federation.up, SHAPE, guard)
-        async with _ground(federation, guard) as ground:
+        async with led_through_proxies(federation, guard) as ground:
             yield ground
     finally:
         await asyncio.to_thread(federation.down)
 
 
 @asynccontextmanager
-async def _ground(federation: Federation, guard: Guard) -> AsyncIterator[Ground]:
+async def led_through_proxies(federation: Federation, guard: Guard) -> AsyncIterator[Ground]:
+    """A federation that is up, with its roads led through proxies; `lead_back` undoes it."""
     async with AsyncExitStack() as stack:
         ground = Ground(federation, guard, {})
         targets = dict.fromkeys((*WEBHOOKS, *CONTROLLERS), API_SERVER)
         for name, target in {**targets, "webhook": "quota-webhook", MEMBER: f"{MEMBER}-apiserver"}.items():
             ground.roads[name] = await stack.enter_async_context(FaultProxy(ground.port(target)))
-        products = (*CONTROLLERS, *WEBHOOKS)
-        ground.reflag({name: _flags(ground, name) for name in products})
-        for name in products:
-            await asyncio.to_thread(federation.terminate, name)
-        await ground.start(*products)
-        endpoint = {"spec": {"apiEndpoint": ground.roads[MEMBER].url}}
-        await asyncio.to_thread(
-            federation.kubectl, "patch", "cluster", MEMBER, "--type=merge", "-p", json.dumps(endpoint)
+        ground.reshape(
+            flags={**ground.state.shape.flags, **{name: _flags(ground, name) for name in PRODUCT}},
+            runners={name: [shifted.__file__, str(ground.clock(name))] for name in PRODUCT},
         )
+        await _restart(ground, member=ground.roads[MEMBER].url)
         yield ground
+
+
+async def lead_back(ground: Ground, shape: Shape) -> None:
+    """As it was: the shape that it had before, and nothing on proxies any more."""
+    ground.reshape(flags=shape.flags, runners=shape.runners)
+    await _restart(ground, member=Topology(ground.federation.directory, ground.state).members[0].server)
+
+
+async def _restart(ground: Ground, member: str) -> None:
+    for name in PRODUCT:
+        await asyncio.to_thread(ground.federation.terminate, name)
+    await ground.start(*PRODUCT)
+    endpoint = json.dumps({"spec": {"apiEndpoint": member}})
+    await asyncio.to_thread(ground.federation.kubectl, "patch", "cluster", MEMBER, "--type=merge", "-p", endpoint)
 
 
 def _flags(ground: Ground, name: str) -> list[str]:

@@ -14,7 +14,7 @@ class Outcome:
 
     window: Window
     recovery_seconds: float | None
-    is_kill: bool
+    ended: tuple[str, ...] = ()  # replicas that ended by themselves in it, and were started again
 
 
 def page(seed: int, outcomes: list[Outcome], skipped: list[str], verdict: Verdict, requests: list[Request]) -> str:
@@ -25,15 +25,18 @@ def page(seed: int, outcomes: list[Outcome], skipped: list[str], verdict: Verdic
         f"{verdict.versions} versions stored, {verdict.requests} requests, {verdict.denials} denials, "
         f"{verdict.busy} answered 429.",
         "",
-        "| fault | lasted | recovered after | requests | failed in it |",
-        "|---|---:|---:|---:|---|",
+        "| fault | lasted | recovered after | requests | failed in it | ended by themselves |",
+        "|---|---:|---:|---:|---|---|",
     ]
     for one in outcomes:
         window = one.window
         touched = [request for request in requests if window.touches(request)]
         recovered = "never" if one.recovery_seconds is None else f"{one.recovery_seconds:.1f} s"
         lasted = f"{window.ended - window.began:.1f} s"
-        lines.append(f"| {window.name} | {lasted} | {recovered} | {len(touched)} | {_failed(touched)} |")
+        lines.append(
+            f"| {window.name} | {lasted} | {recovered} | {len(touched)} | {_failed(touched)} "
+            f"| {', '.join(one.ended) or 'nobody'} |"
+        )
     lines += ["", "Recovery is counted from the end of a fault; of a kill from the kill.", ""]
     lines += [
         "| looked for | found |",
