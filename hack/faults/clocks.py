@@ -31,5 +31,7 @@ def _jump(names: tuple[str, ...], by_seconds: float) -> Callable[[Scene], Awaita
         finally:
             for name in names:
                 scene.ground.clock(name).write_text("0")
+            # Connections of before would hide what is shown to those that come now.
+            scene.ground.roads["webhook"].cut()
 
     return inject

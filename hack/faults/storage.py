@@ -39,7 +39,8 @@ async def _fill(scene: Scene) -> None:
     version, _ = await scene.store.read("/", "/")
     await scene.store.call("/v3/kv/compaction", {"revision": str(version)})
     await scene.store.call("/v3/maintenance/defragment", {})
-    await scene.store.call("/v3/maintenance/alarm", {"action": "DEACTIVATE", "alarm": "NOSPACE"})
+    for alarm in alarms:
+        await scene.store.call("/v3/maintenance/alarm", {"action": "DEACTIVATE", **alarm})
     if not any(one.get("alarm") == "NOSPACE" for one in alarms):
         raise FederationError(f"etcd raised no alarm: {alarms}")
 
