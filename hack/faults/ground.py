@@ -55,11 +55,15 @@ class Ground:
 
     async def start(self, *names: str) -> None:
         """Start what has ended; return when it is ready."""
+        await self.launch(*names)
+        for name in names:
+            await self._ready(name)
+
+    async def launch(self, *names: str) -> None:
+        """Start what has ended, and wait for nothing."""
         for name in names:
             await asyncio.to_thread(self.federation.launch, name, self._guard)
         self._killed.difference_update(names)
-        for name in names:
-            await self._ready(name)
 
     async def _ready(self, name: str) -> None:
         spec = self.federation.spec(name)
