@@ -7,7 +7,7 @@ from faults.fault import Fault, Scene
 from faults.ground import CONTROLLERS, WEBHOOKS
 
 HOUR, DAY = 3600.0, 86400.0
-SECONDS = 6.0
+SECONDS = 5.0
 
 
 def faults() -> list[Fault]:

@@ -25,11 +25,12 @@ SETTLING_SECONDS = 150.0
 class Course:
     """One run on one ground."""
 
-    def __init__(self, scene: Scene, load: Load) -> None:
+    def __init__(self, scene: Scene, load: Load, healthy_seconds: float = HEALTHY_SECONDS) -> None:
         self.outcomes: list[Outcome] = []
         self.skipped: list[str] = []
         self._scene = scene
         self._load = load
+        self._healthy_seconds = healthy_seconds
         self._recorder: Recorder = scene.recorder
 
     async def run(self, faults: Sequence[Fault], deadline: float = math.inf) -> None:
@@ -43,7 +44,7 @@ class Course:
                 self.skipped.append(fault.name)
                 continue
             await self._fault(fault, f"{number}/{len(faults)}")
-            await asyncio.sleep(HEALTHY_SECONDS)
+            await asyncio.sleep(self._healthy_seconds)
         await self._load.pause()
 
     async def settle(self) -> list[str]:
@@ -63,8 +64,8 @@ class Course:
         problem, ended_before = "", len(self._scene.ground.ended)
         try:
             await fault.inject(self._scene)
-        except (FederationError, OSError, TimeoutError) as failed:
-            problem = f"it could not be injected: {failed}"
+        except Exception as failed:  # whatever it is, it is reported, and the run goes on
+            problem = f"it could not be injected: {failed!r}"
         ended = self._recorder.now()
         problem = problem or await self._recovered(fault.recovery_seconds)
         recovered = None if problem else self._recorder.now()

@@ -65,7 +65,7 @@ async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
         recording(store, mark) as recorder,
     ):
         load = Load(server, recorder, places, seed)
-        course = Course(Scene(ground, recorder, store, random.Random(seed)), load)
+        course = Course(Scene(ground, recorder, store, random.Random(seed)), load, healthy_seconds=1.0)
         async with ground.supervised(), load.running():
             await course.run(faults)
             leaks = await course.settle()
