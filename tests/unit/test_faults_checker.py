@@ -1,13 +1,16 @@
 """The checker of `make faults` finds what it is for, in histories that are made up, and nothing in right ones."""
 
+import ast
+import inspect
 from fractions import Fraction
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults import charge, checker
+from faults import charge, checker, history
 from faults.checker import Request, Window
 from faults.history import Binding, Epoch, Event, History, Key, Quota, State, read_binding, read_quota
 from tests import rational
@@ -23,12 +26,12 @@ def cpu(amount: int) -> dict[str, Fraction]:
 
 def told(*steps: tuple[str, int | None], hard: int = 4, used: int = 0) -> History:
     """A history of one namespace: binding names and what they cost from then on, None for a deletion; one a second."""
-    history = History()
-    history.begin(Epoch(0.0, 100, State(quotas={LIMIT: Quota("q", cpu(hard), cpu(used))})))
+    past = History()
+    past.begin(Epoch(0.0, 100, State(quotas={LIMIT: Quota("q", cpu(hard), cpu(used))})))
     for number, (name, amount) in enumerate(steps, 1):
         binding = None if amount is None else Binding(name, cpu(amount))
-        history.take(Event(100 + number, float(number), Key(NAMESPACE, name), binding))
-    return history
+        past.take(Event(100 + number, float(number), Key(NAMESPACE, name), binding))
+    return past
 
 
 def request(
@@ -55,8 +58,8 @@ def quota_event(version: int, quota: Quota) -> Event:
 
 
 def test_a_right_history_has_nothing_wrong_with_it() -> None:
-    history = told(("a", 3), ("b", 1), ("a", 1), ("c", 2), ("b", None))
-    verdict = checker.judge(history, [request("a", 201), denial("d", 4, seen=102)], [])
+    past = told(("a", 3), ("b", 1), ("a", 1), ("c", 2), ("b", None))
+    verdict = checker.judge(past, [request("a", 201), denial("d", 4, seen=102)], [])
     assert verdict.problems == []
     assert (verdict.versions, verdict.requests, verdict.denials) == (5, 2, 1)
 
@@ -72,45 +75,45 @@ def test_a_scale_up_is_found_too() -> None:
 
 
 def test_a_lowered_limit_is_no_over_admission_until_something_grows() -> None:
-    history = told(("a", 4), ("b", 0))
-    history.take(quota_event(103, Quota("q", cpu(2), cpu(4))))
-    history.take(Event(104, 4.0, Key(NAMESPACE, "a"), Binding("a", cpu(3))))
-    assert checker.judge(history, [], []).over_admissions == []
-    history.take(Event(105, 5.0, Key(NAMESPACE, "b"), Binding("b", cpu(1))))
-    assert len(checker.judge(history, [], []).over_admissions) == 1
+    past = told(("a", 4), ("b", 0))
+    past.take(quota_event(103, Quota("q", cpu(2), cpu(4))))
+    past.take(Event(104, 4.0, Key(NAMESPACE, "a"), Binding("a", cpu(3))))
+    assert checker.judge(past, [], []).over_admissions == []
+    past.take(Event(105, 5.0, Key(NAMESPACE, "b"), Binding("b", cpu(1))))
+    assert len(checker.judge(past, [], []).over_admissions) == 1
 
 
 def test_a_store_that_was_put_back_when_it_was_over_is_none_either() -> None:
-    history = told(("a", 4))
+    past = told(("a", 4))
     state = State({Key(NAMESPACE, "a"): Binding("a", cpu(9))}, {LIMIT: Quota("q", HARD, cpu(9))})
-    history.begin(Epoch(2.0, 50, state, "restored"))
-    history.take(Event(51, 3.0, Key(NAMESPACE, "a"), Binding("a", cpu(8))))
-    assert checker.judge(history, [], []).problems == []
-    history.take(Event(52, 4.0, Key(NAMESPACE, "b"), Binding("b", cpu(1))))
-    assert len(checker.judge(history, [], []).over_admissions) == 1
+    past.begin(Epoch(2.0, 50, state, "restored"))
+    past.take(Event(51, 3.0, Key(NAMESPACE, "a"), Binding("a", cpu(8))))
+    assert checker.judge(past, [], []).problems == []
+    past.take(Event(52, 4.0, Key(NAMESPACE, "b"), Binding("b", cpu(1))))
+    assert len(checker.judge(past, [], []).over_admissions) == 1
 
 
 def test_a_quota_that_is_not_active_yet_limits_nothing_and_another_resource_neither() -> None:
-    history = History()
+    past = History()
     quotas = {
         LIMIT: Quota("q", HARD, {}, is_active=False),
         Key(NAMESPACE, "other"): Quota("o", {"pods": Fraction(1)}, {}),
     }
-    history.begin(Epoch(0.0, 100, State(quotas=quotas)))
-    history.take(Event(101, 1.0, Key(NAMESPACE, "a"), Binding("a", cpu(9))))
-    assert checker.judge(history, [], []).over_admissions == []
+    past.begin(Epoch(0.0, 100, State(quotas=quotas)))
+    past.take(Event(101, 1.0, Key(NAMESPACE, "a"), Binding("a", cpu(9))))
+    assert checker.judge(past, [], []).over_admissions == []
 
 
 def test_a_gap_in_the_history_is_said() -> None:
-    history = told(("a", 4))
-    history.begin(Epoch(2.0, 300, State(), "etcd keeps versions from 300 on", is_complete=False))
-    assert "history is incomplete" in checker.judge(history, [], []).problems[0]
+    past = told(("a", 4))
+    past.begin(Epoch(2.0, 300, State(), "etcd keeps versions from 300 on", is_complete=False))
+    assert "history is incomplete" in checker.judge(past, [], []).problems[0]
 
 
 def test_versions_that_go_back_within_an_epoch_are_an_error() -> None:
-    history = told(("a", 1), ("b", 1))
+    past = told(("a", 1), ("b", 1))
     with pytest.raises(ValueError, match="version 101 after 102"):
-        history.take(Event(101, 3.0, Key(NAMESPACE, "a"), None))
+        past.take(Event(101, 3.0, Key(NAMESPACE, "a"), None))
 
 
 @pytest.mark.parametrize("used", [0, 2, 4])
@@ -135,34 +138,34 @@ def test_a_quota_that_is_not_active_is_no_truth() -> None:
 
 
 def test_a_denial_without_a_reason_in_the_store_is_false() -> None:
-    history = told(("a", 2), ("b", 1))
-    [found] = checker.judge(history, [denial("c", 1, seen=102, sent=2.1, answered=2.2)], []).false_denials
+    past = told(("a", 2), ("b", 1))
+    [found] = checker.judge(past, [denial("c", 1, seen=102, sent=2.1, answered=2.2)], []).false_denials
     assert "create shop/c, asking for cpu=1" in found
 
 
 def test_a_denial_with_a_reason_at_any_version_meanwhile_is_right() -> None:
-    history = told(("a", 2), ("b", 2), ("b", None), ("c", 1))
+    past = told(("a", 2), ("b", 2), ("b", None), ("c", 1))
     before_it_was_full = denial("d", 1, seen=101, sent=1.5, answered=1.6)
     after_it_was_full = denial("d", 1, seen=102, sent=2.5, answered=2.6)
     long_after = denial("d", 1, seen=103, sent=3.5, answered=3.6)
-    verdict = checker.judge(history, [before_it_was_full, after_it_was_full, long_after], [])
+    verdict = checker.judge(past, [before_it_was_full, after_it_was_full, long_after], [])
     assert [("3.5 s" in one) for one in verdict.false_denials] == [True]
 
 
 def test_what_was_stored_long_after_the_answer_is_no_reason() -> None:
-    history = told(("a", 1), ("x", 0), ("x", 0), ("x", 0), ("x", 0), ("b", 3))
-    assert len(checker.judge(history, [denial("c", 1, seen=101, sent=1.1, answered=1.2)], []).false_denials) == 1
+    past = told(("a", 1), ("x", 0), ("x", 0), ("x", 0), ("x", 0), ("b", 3))
+    assert len(checker.judge(past, [denial("c", 1, seen=101, sent=1.1, answered=1.2)], []).false_denials) == 1
 
 
 def test_a_denial_at_the_very_end_is_judged_too() -> None:
-    history = told(("a", 1))
-    assert len(checker.judge(history, [denial("c", 1, seen=101, sent=1.1, answered=1.2)], []).false_denials) == 1
-    assert checker.judge(history, [denial("c", 4, seen=101, sent=1.1, answered=1.2)], []).false_denials == []
+    past = told(("a", 1))
+    assert len(checker.judge(past, [denial("c", 1, seen=101, sent=1.1, answered=1.2)], []).false_denials) == 1
+    assert checker.judge(past, [denial("c", 4, seen=101, sent=1.1, answered=1.2)], []).false_denials == []
 
 
 def test_what_a_binding_has_already_is_not_asked_for_again() -> None:
-    history = told(("a", 3))
-    assert len(checker.judge(history, [denial("a", 4, seen=101, sent=1.1, answered=1.2)], []).false_denials) == 1
+    past = told(("a", 3))
+    assert len(checker.judge(past, [denial("a", 4, seen=101, sent=1.1, answered=1.2)], []).false_denials) == 1
 
 
 @pytest.mark.parametrize("code", [0, 500, 503, 504, 418])
@@ -241,3 +244,11 @@ def test_quantities_are_read_as_the_tests_read_them(number: str, suffix: str) ->
 def test_what_is_no_quantity_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="no quantity"):
         charge.quantity(text)
+
+
+@pytest.mark.parametrize("module", [charge, checker, history])
+def test_the_checker_shares_nothing_with_what_it_judges(module: ModuleType) -> None:
+    tree = ast.parse(inspect.getsource(module))
+    imported = {one.module or "" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+    imported |= {name.name for one in ast.walk(tree) if isinstance(one, ast.Import) for name in one.names}
+    assert not [name for name in imported if name.split(".")[0] in {"federation_quota", "controllers", "webhook"}]
