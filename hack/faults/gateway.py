@@ -5,6 +5,7 @@ repeat themselves or are too old. It takes the client's certificate, and speaks 
 """
 
 import asyncio
+import contextlib
 import json
 import random
 import ssl
@@ -47,9 +48,30 @@ class Gateway:
         self._session = session
         self._upstream = upstream
         self._rng = rng
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._is_closed = False
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Pass one request on, or not."""
+        """Pass one request on, or not; where the client or the server goes meanwhile, it just ends."""
+        task = asyncio.current_task()
+        if task is None or self._is_closed:
+            raise web.HTTPServiceUnavailable
+        self._tasks.add(task)
+        try:
+            return await self._serve(request)
+        except (aiohttp.ClientError, ConnectionError):
+            return web.Response(status=502)
+        finally:
+            self._tasks.discard(task)
+
+    async def close(self) -> None:
+        """End what is under way, and take nothing more."""
+        self._is_closed = True
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
         lies, is_watch = self.lies, "watch" in request.query
         if is_watch and lies.expires_watches and self._rng.random() < 0.5:
             return self._error(410)
@@ -83,13 +105,11 @@ class Gateway:
                         await response.write(json.dumps({"type": "ERROR", "object": _status(410)}).encode() + b"\n")
                         self.lied += 1
                         break
-            await response.write_eof()
-        except TimeoutError:  # the time of this watch is over: it just ends
+        except TimeoutError:
             self.lied += 1
-            if response.prepared:
+        if response.prepared:
+            with contextlib.suppress(aiohttp.ClientError, ConnectionError):
                 await response.write_eof()
-        except (aiohttp.ClientError, ConnectionError):
-            pass  # the client went, or its road was cut
         return response
 
     @asynccontextmanager
@@ -135,6 +155,7 @@ async def opened(federation: Federation, port: int, rng: random.Random) -> Async
         try:
             yield gateway
         finally:
+            await gateway.close()
             await runner.cleanup()
 
 
