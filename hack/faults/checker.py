@@ -2,7 +2,7 @@
 
 - **Over-admission**: a version that raised what a binding costs, and left an active quota of its namespace above its
   limit in what was raised. A limit that was lowered, or a store that was put back when it was over, is none.
-- **Leak**: a quota that, with nothing under way, does not call used what is stored, or keeps reservations.
+- **Leak**: a quota that, with nothing under way, does not call used what is stored, or keeps reservations or advances.
 - **False denial**: a client was told QuotaExceeded, and at no version while it waited would its ask have been too much
   beside what was stored.
 - **Failure in health**: a request that was answered with an error, or not at all, while no fault was in force and the
@@ -148,6 +148,8 @@ def leaks(state: State) -> list[str]:
         if quota.reservations:
             bindings = ", ".join(sorted({binding for binding, _ in quota.reservations}))
             found.append(f"leak: quota {key.namespace}/{key.name} still has reservations for {bindings}")
+        if quota.advanced:
+            found.append(f"leak: quota {key.namespace}/{key.name} still advances {charge.shown(quota.advanced)}")
     return found
 
 

@@ -42,6 +42,7 @@ class Quota:
     used: Amounts
     reservations: tuple[tuple[str, Amounts], ...] = ()
     is_active: bool = True
+    advanced: Amounts = field(default_factory=dict)  # headroom in the hands of replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ def read_quota(stored: dict[str, Any]) -> Quota:
         used=charge.amounts(status.get("used")),
         reservations=reservations,
         is_active=bool(status.get("shape")),
+        advanced=charge.total([charge.amounts(one.get("amounts")) for one in status.get("advances") or []]),
     )
 
 

@@ -6,6 +6,7 @@ others do. What it was told goes into a list, for the checker. Nothing is tried 
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -32,6 +33,7 @@ class Place:
     clients: int = 3
     names: int = 8  # bindings, shared by all of its clients
     is_real: bool = False  # Deployments, which Karmada makes bindings of
+    is_tidal: bool = False  # each client creates bindings of its own, as fast as it can, and deletes them all again
 
     def quota(self) -> dict[str, Any]:
         """Its quota."""
@@ -48,6 +50,8 @@ PLACES = (
     Place("faults-cpu", {"cpu": "1700m"}),
     Place("faults-memory", {"memory": "1152Mi", "cpu": "10"}),
     Place("faults-pods", {"pods": "14", "cpu": "1500m"}, clients=2, names=6),
+    # From nothing to the limit and back, in seconds: busy times, in which admissions are cheaper than elsewhere.
+    Place("faults-tide", {"pods": "130"}, names=30, is_tidal=True),
     Place("faults-real", {"cpu": "1", "pods": "30"}, clients=1, names=4, is_real=True),
 )
 
@@ -106,17 +110,23 @@ class Load:
 
     async def _work(self, place: Place, number: int) -> None:
         rng = random.Random(f"{self._seed} {place.namespace} {number}")  # noqa: S311 - to be repeatable
-        step = self._deploy if place.is_real else self._step
+        tide = itertools.cycle(range(2 * place.names))
         while await self._may_go_on():
             self._under_way += 1
             self._idle.clear()
             try:
-                await step(place, rng)
+                if place.is_real:
+                    await self._deploy(place, rng)
+                elif place.is_tidal:
+                    await self._rise_or_fall(place, rng, number, next(tide))
+                else:
+                    await self._step(place, rng)
             finally:
                 self._under_way -= 1
                 if not self._under_way:
                     self._idle.set()
-            await asyncio.sleep(PAUSE_SECONDS * (0.5 + rng.random()))
+            pause = PAUSE_SECONDS / 4 if place.is_tidal else PAUSE_SECONDS
+            await asyncio.sleep(pause * (0.5 + rng.random()))
 
     async def _may_go_on(self) -> bool:
         await self._going.wait()
@@ -136,6 +146,16 @@ class Load:
             await self._send(key, "scale", "PATCH", f"{path}/{name}", {"spec": {"replicas": replicas}}, ask)
         else:
             await self._send(key, "delete", "DELETE", f"{path}/{name}")
+
+    async def _rise_or_fall(self, place: Place, rng: random.Random, client: int, turn: int) -> None:
+        path = BINDINGS.format(place.namespace)
+        key = Key(place.namespace, f"b{client}-{turn % place.names}")
+        replicas = rng.randint(1, 3)
+        if turn < place.names:
+            body = _binding(place.namespace, key.name, replicas)
+            await self._send(key, "create", "POST", path, body, _cost(replicas))
+        else:
+            await self._send(key, "delete", "DELETE", f"{path}/{key.name}")
 
     async def _deploy(self, place: Place, rng: random.Random) -> None:
         """One request about one Deployment; what Karmada makes of it is between it and the quota."""

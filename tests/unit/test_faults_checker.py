@@ -131,6 +131,13 @@ def test_a_reservation_that_is_left_leaks_although_used_is_right_with_it() -> No
     assert "still has reservations for a, b" in found
 
 
+def test_an_advance_that_is_left_leaks() -> None:
+    state = told(("a", 3)).now
+    state.quotas[LIMIT] = Quota("q", HARD, cpu(3), advanced=cpu(1))
+    assert checker.untruths(state) == []
+    assert "still advances cpu=1" in checker.leaks(state)[0]
+
+
 def test_a_quota_that_is_not_active_is_no_truth() -> None:
     state = told(("a", 3)).now
     state.quotas[LIMIT] = Quota("q", HARD, cpu(3), is_active=False)
@@ -223,9 +230,14 @@ def test_components_are_refused_rather_than_judged_wrongly() -> None:
 
 
 def test_a_quota_is_read_with_its_reservations() -> None:
-    status = {"used": {"cpu": "1500m"}, "shape": "s", "reservations": [{"binding": "a", "charge": {"cpu": "2"}}]}
+    status = {
+        "used": {"cpu": "1500m"},
+        "shape": "s",
+        "reservations": [{"binding": "a", "charge": {"cpu": "2"}}],
+        "advances": [{"amounts": {"cpu": "1"}}, {"amounts": {"cpu": "500m"}}],
+    }
     quota = read_quota({"metadata": {"uid": "u"}, "spec": {"hard": {"requests.cpu": "4"}}, "status": status})
-    assert quota == Quota("u", HARD, {"cpu": Fraction(3, 2)}, (("a", cpu(2)),))
+    assert quota == Quota("u", HARD, {"cpu": Fraction(3, 2)}, (("a", cpu(2)),), advanced={"cpu": Fraction(3, 2)})
     assert not read_quota({"metadata": {"uid": "u"}, "spec": {"hard": {}}}).is_active
 
 
