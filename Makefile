@@ -67,6 +67,10 @@ chart: env ## Write anew what follows from the chart: roles of local federations
 bench: env ## Measure, as ratios against the peers in one run, into bench/results.json; SET=growth for one set alone
 	@PYTHONPATH=hack $(BIN)/python -m bench $(SET)
 
+.PHONY: faults
+faults: env ## Faults on a real federation under load, and an independent check; FLAGS="--seed 7 --only kill"
+	@PYTHONPATH=hack $(BIN)/python -m faults $(FLAGS)
+
 .PHONY: lock
 lock: env ## Resolve the requirement files anew (needs PyPI)
 	@$(BIN)/python hack/lock.py

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import uuid
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from federation_quota.kube.lease import elapsed
 from federation_quota.kube.presence import sweep, take_roll
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
 from federation_quota.kube.reflector import Reflector
-from federation_quota.kube.retry import Policy
+from federation_quota.kube.retry import Policy, is_repeatable
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
@@ -52,6 +52,8 @@ COALESCE_SECONDS = 0.2
 PODS_SECONDS = 0.5
 WORKERS = 4
 SWEEP_SECONDS = 300.0
+# How long to leave an API server alone that could not take what the system stands on.
+INSTALL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class Candidate:
     async def _stand(self, tasks: asyncio.TaskGroup) -> None:
         # A client of its own: behind other requests it could renew too late.
         async with Client(self._federation.connection, connections=4) as client:
-            await self._installation.ensure_namespace(client)
+            await _persistently(lambda: self._installation.ensure_namespace(client))
             self._elector = elector = Elector(
                 client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
             )
@@ -205,7 +207,7 @@ class Candidate:
     async def _lead(self, leadership: Leadership) -> None:
         log.info("controllers.leading", token=leadership.token)
         self._leadership = leadership
-        await self._installation.ensure_kinds()
+        await _persistently(self._installation.ensure_kinds)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._authority.run())
             tasks.create_task(self._sweep())
@@ -308,6 +310,18 @@ class Candidate:
             return
         for name in self._quotas.names(binding.key.namespace):
             self._queue.add(ObjectKey(binding.key.namespace, name))
+
+
+async def _persistently(ensure: Callable[[], Awaitable[None]]) -> None:
+    """Until it is done: a server that is away for a while, or in trouble, is no reason to end. One that refuses is."""
+    while True:
+        try:
+            return await ensure()
+        except KubeError as problem:
+            if not is_repeatable(problem, is_idempotent=True):
+                raise
+            log.warning("installation.failed", problem=str(problem))
+        await asyncio.sleep(INSTALL_SECONDS)
 
 
 def _end_process() -> None:

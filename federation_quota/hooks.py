@@ -23,6 +23,8 @@ VALIDATE_WORKS: Final = "/validate/works"
 WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
+BINDINGS_HOOK: Final = "resourcebindings.quota.karmada.io"
+
 DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 """On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
 API server looks at it to choose between our two hooks for workloads."""
@@ -51,14 +53,8 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
             "ValidatingWebhookConfiguration",
             VALIDATING,
             [
-                _hook(
-                    "resourcebindings.quota.karmada.io",
-                    url + VALIDATE_BINDINGS,
-                    bundle,
-                    _bindings(),
-                    _alive(),
-                    _changes(),
-                ),
+                # Also what is being deleted: it counts until it is gone, and Karmada's detector may raise it yet.
+                _hook(BINDINGS_HOOK, url + VALIDATE_BINDINGS, bundle, _bindings(), _changes()),
                 _hook(
                     "karmadaquotas.quota.karmada.io",
                     url + VALIDATE_QUOTAS,

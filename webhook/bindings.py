@@ -32,12 +32,6 @@ class BindingReview:
         """Judge a CREATE or UPDATE."""
         new = codec.decode_binding(request.object)
         old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
-        if new.is_deleting:
-            return ALLOWED  # finalizers go; what it has is counted until it is gone
-        is_system = self.is_system(request.user_info.username)
-        tampering = _tampering(new, old, is_system=is_system)
-        if tampering:
-            return refuse(403, "Forbidden", tampering)
         ask = Ask(
             id=secrets.token_hex(8),
             binding=new.key.name,
@@ -47,6 +41,12 @@ class BindingReview:
             base=old.version if old else None,
             time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
+        if new.is_deleting and not ask.increases:
+            return ALLOWED  # finalizers go; what it has is counted until it is gone, and it gets no more
+        is_system = self.is_system(request.user_info.username)
+        tampering = _tampering(new, old, is_system=is_system)
+        if tampering:
+            return refuse(403, "Forbidden", tampering)
         fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if ask.increases else "")
         if fault and self.accountant.accounts(new.key.namespace):
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")

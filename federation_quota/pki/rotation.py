@@ -170,8 +170,13 @@ def _renewed(state: RotationState, now: datetime, mint: Mint, policy: Policy) ->
 
 
 def _promoting(state: RotationState, promoted: Authority, now: datetime, policy: Policy) -> Step:
-    """Every hook trusts `next`: let it settle, unless there is nothing that a hasty change could break."""
-    if any(now < certificate.not_valid_after_utc for certificate in _in_use(state)):
+    """Every hook trusts `next`: let it settle, unless there is nothing that a hasty change could break.
+
+    Nor where the one that signs has ended: replicas that start have nothing to serve until another does. Those that
+    serve what a retired one signed are not hurried: they show a new pair when it has been trusted for a while.
+    """
+    has_ended = state.signing is not None and now >= state.signing.certificate.not_valid_after_utc
+    if not has_ended and any(now < certificate.not_valid_after_utc for certificate in _in_use(state)):
         since = state.next_published_at
         if since is None or since > now:  # the latter where a clock was wrong
             return Store(replace(state, next_published_at=now))

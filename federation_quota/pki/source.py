@@ -55,7 +55,10 @@ class InternalSource:
         self._issuer: Authority | None = None
 
     def current(self, now: datetime) -> KeyPair:
-        """The leaf in memory, or a new one where another authority signs now or two thirds of its life are over."""
+        """The leaf in memory, or a new one where another authority signs now or two thirds of its life are over.
+
+        Or where it has yet to begin: it was signed by a clock that was ahead, and has been put right.
+        """
         authority = self._authority(now)
         if authority is not None and self._needs_leaf(authority, now):
             self._pair = sign_leaf(authority, self._names, now, self._policy.leaf_lifetime)
@@ -74,7 +77,7 @@ class InternalSource:
         return view.signing if is_valid(view.signing.certificate, now) else None
 
     def _needs_leaf(self, authority: Authority, now: datetime) -> bool:
-        if self._pair is None or self._issuer != authority:
+        if self._pair is None or self._issuer != authority or now < self._pair.leaf.not_valid_before_utc:
             return True
         lifetime = self._policy.leaf_lifetime
         if now < leaf_renewal_time(self._pair.leaf, lifetime):

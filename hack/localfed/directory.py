@@ -27,6 +27,7 @@ class Shape:
     quota: int = 0  # replicas of federation-quota's own deployables
     capacity: dict[str, str] = field(default_factory=lambda: {"cpu": "8", "memory": "32Gi", "pods": "110"})
     flags: dict[str, list[str]] = field(default_factory=dict)  # more arguments, by process name
+    runners: dict[str, list[str]] = field(default_factory=dict)  # for a Python process: what runs it, instead of `-m`
 
     def __str__(self) -> str:
         nodes = f" with {self.nodes} nodes each" if self.nodes else ""

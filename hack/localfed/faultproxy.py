@@ -62,6 +62,10 @@ class FaultProxy:
         """How many connections there are."""
         return len(self._connections)
 
+    def retarget(self, port: int) -> None:
+        """Lead connections to come to another server of the same machine."""
+        self._target = (self._target[0], port)
+
     def cut(self) -> None:
         """Reset every connection, now; what they held is lost."""
         for writers in self._connections.values():

@@ -127,6 +127,15 @@ class Federation:
         with lock.hold(self.directory.lock, f"the federation in {self.directory.path}"):
             Launcher(self.directory, self._require(), guard).start([self.spec(name)])
 
+    def launch(self, name: str, guard: Guard) -> None:
+        """Start one process again that has ended, and wait for nothing."""
+        with lock.hold(self.directory.lock, f"the federation in {self.directory.path}"):
+            Launcher(self.directory, self._require(), guard).launch([self.spec(name)])
+
+    def is_running(self, name: str) -> bool:
+        """Whether the process of that name runs."""
+        return process.is_running(self._require().processes.get(name))
+
     def process(self, name: str) -> psutil.Process:
         """The process of that name, to be frozen and looked at."""
         self.spec(name)

@@ -43,10 +43,14 @@ class Launcher:
     def start(self, specs: Iterable[Spec]) -> None:
         """Start those that do not run, and return when all are ready."""
         specs = list(specs)
+        self.launch(specs)
+        self._wait(specs)
+
+    def launch(self, specs: Iterable[Spec]) -> None:
+        """Start those that do not run."""
         for spec in specs:
             if not is_running(self._state.processes.get(spec.name)):
                 self._start(spec)
-        self._wait(specs)
 
     def _start(self, spec: Spec) -> None:
         self._directory.logs.mkdir(exist_ok=True)

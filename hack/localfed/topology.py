@@ -112,7 +112,12 @@ class Topology:
 
     def _flagged(self, specs: list[Spec]) -> list[Spec]:
         """With the flags that the shape adds; a later flag overrules an earlier one."""
-        return [replace(spec, argv=[*spec.argv, *self._shape.flags.get(spec.name, [])]) for spec in specs]
+        return [replace(spec, argv=self._arguments(spec)) for spec in specs]
+
+    def _arguments(self, spec: Spec) -> list[str]:
+        argv = [*spec.argv, *self._shape.flags.get(spec.name, [])]
+        runner = self._shape.runners.get(spec.name)
+        return [argv[0], *runner, *argv[2:]] if runner else argv
 
 
 def member_names(shape: Shape) -> list[str]:

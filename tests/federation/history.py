@@ -1,6 +1,6 @@
 """An independent witness: every stored version of every binding in a namespace, from a watch of its own.
 
-What a binding costs is computed here by code of its own, from the raw object: nothing of the product's is used.
+What a binding costs is worked out by the checker of `make faults`: nothing of the product's is used.
 """
 
 import asyncio
@@ -11,18 +11,15 @@ from contextlib import asynccontextmanager
 from fractions import Fraction
 from typing import Any
 
+from faults import charge
 from federation_quota.kube.client import Client
 from federation_quota.kube.error import NoAnswerError
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 
 
 def cpu(binding: dict[str, Any]) -> Fraction:
-    """The cpu that a binding costs, in cores: asked for or assigned, whichever is more."""
-    spec = binding["spec"]
-    text = str(((spec.get("replicaRequirements") or {}).get("resourceRequest") or {}).get("cpu", "0"))
-    each = Fraction(text[:-1]) / 1000 if text.endswith("m") else Fraction(text)
-    assigned = sum(cluster.get("replicas", 0) for cluster in spec.get("clusters") or [])
-    return each * int(max(spec.get("replicas", 0), assigned))
+    """The cpu that a binding costs, in cores."""
+    return charge.charge(binding).get("cpu", Fraction(0))
 
 
 class History:

@@ -8,8 +8,10 @@ import json
 
 import pytest
 
+from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, DUPLICATED, classes, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
+from tests.federation.test_concurrency import binding
 
 pytestmark = pytest.mark.federation
 
@@ -92,6 +94,24 @@ def test_deleting_and_scaling_down_give_back(stage: Stage) -> None:
     eventually(lambda: stage.used("q") == {"cpu": "300m", "count/deployments.apps": "2"})
     stage.delete("deployment", "web")
     eventually(lambda: stage.used("q") == {"cpu": "100m", "count/deployments.apps": "1"})
+
+
+def test_a_binding_that_is_being_deleted_cannot_grow_and_nothing_else_stands_in_its_way(stage: Stage) -> None:
+    """Karmada's detector may well scale one whose template has just gone, while its finalizers are still there."""
+    stage.apply(quota("q", {"pods": "3"}))
+    stage.quota_active("q")
+    leaving = binding("leaving", stage.namespace, 2)
+    leaving["metadata"]["finalizers"] = ["test.quota.karmada.io/wait"]
+    stage.apply(leaving)
+    eventually(lambda: stage.used("q") == {"pods": "2"})
+    stage.kubectl("delete", "resourcebinding", "leaving", "--wait=false")
+    patch = ["patch", "resourcebinding", "leaving", "--type=merge", "-p"]
+    with pytest.raises(KubectlError, match=r"exceeded quota: q, requested: pods=2, used: pods=2, limited: pods=3"):
+        stage.kubectl(*patch, json.dumps({"spec": {"replicas": 4}}))
+    stage.kubectl(*patch, json.dumps({"spec": {"replicas": 1}}))
+    stage.kubectl(*patch, json.dumps({"metadata": {"finalizers": None}}))
+    assert stage.get("resourcebinding", "leaving") is None
+    eventually(lambda: stage.used("q") == {"pods": "0"})
 
 
 def test_a_limit_lowered_below_use_refuses_increases_and_lets_decreases_through(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from federation_quota.pki.authority import (
     KeyPair,
     create_authority,
     is_anchored,
+    is_valid,
     leaf_renewal_time,
     sign_leaf,
     to_pem,
@@ -99,6 +100,17 @@ def test_near_its_authoritys_end_a_leaf_is_not_signed_again_and_again() -> None:
     pair = source.current(end - DAY)
     assert pair.leaf.not_valid_after_utc == end
     assert source.current(end - DAY / 2) is pair
+
+
+def test_a_leaf_of_a_clock_that_was_ahead_is_signed_anew_when_the_clock_is_put_right() -> None:
+    view = View()
+    source = internal(view)
+    source.current(NOW)
+    view.value = SignerView(FIRST, NOW + 10 * DAY)
+    ahead = source.current(NOW + 10 * DAY)
+    assert ahead.leaf.not_valid_before_utc > NOW
+    view.value = SignerView(FIRST, NOW)
+    assert is_valid(source.current(NOW).leaf, NOW)
 
 
 def write(folder: Path, pair: KeyPair) -> None:

@@ -8,10 +8,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from controllers import __main__ as program
 from controllers.__main__ import Candidate
 from federation_quota.kube import config
 from federation_quota.kube.client import Client
-from federation_quota.kube.elector import Leadership, Timing
+from federation_quota.kube.elector import Leadership, LeadershipLostError, Timing
+from federation_quota.kube.error import ApiError, ForbiddenError, InvalidError, KubeError, NoAnswerError
 
 LONG = Timing(lease_seconds=100, renew_deadline_seconds=90.0)
 
@@ -63,6 +65,34 @@ async def test_a_leader_writes(api: Api) -> None:
         "flowschemas",
         "system",
     } <= api.written  # the last is a Secret of that namespace
+
+
+class Trouble:
+    """What has to be ensured, on an API server that answers so first."""
+
+    def __init__(self, *refusals: KubeError) -> None:
+        self.refusals = list(refusals)
+        self.is_done = False
+
+    async def ensure(self) -> None:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.is_done = True
+
+
+async def test_an_api_server_in_trouble_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "INSTALL_SECONDS", 0.0)
+    trouble = Trouble(ApiError(502), NoAnswerError("cut off"), ApiError(429), ApiError(503))
+    await program._persistently(trouble.ensure)
+    assert trouble.is_done
+
+
+@pytest.mark.parametrize("refusal", [ForbiddenError(403), InvalidError(422), LeadershipLostError("the term is over")])
+async def test_a_refusal_is_final(refusal: KubeError) -> None:
+    trouble = Trouble(refusal)
+    with pytest.raises(type(refusal)):
+        await program._persistently(trouble.ensure)
+    assert not trouble.is_done
 
 
 async def test_one_whose_term_is_over_writes_nothing(api: Api) -> None:

@@ -170,6 +170,18 @@ def test_after_a_long_sleep_everything_begins_anew_without_waiting() -> None:
     assert promoted.state.signing == fresh
 
 
+def test_an_authority_that_has_ended_is_replaced_without_waiting_whatever_else_is_trusted() -> None:
+    """Replicas that start have nothing to serve: a Secret from an old backup, or controllers that were long away."""
+    late = OLD.certificate.not_valid_after_utc
+    fresh = create_authority(late)
+    kept = Retired(create_authority(late - DAY).certificate, late + DAY)
+    state = RotationState(signing=OLD, next=fresh, retired=(kept,))
+    promoted = next_step(state, [frozenset(state.trusted(late))], late, lambda _: fresh, POLICY)
+    assert isinstance(promoted, Store)
+    assert promoted.state.signing == fresh
+    assert kept in promoted.state.retired
+
+
 def test_a_clock_that_is_behind_makes_nothing_hasty() -> None:
     """Not valid yet is not the same as expired: leaves of it may well be served."""
     early = NOW - DAY
