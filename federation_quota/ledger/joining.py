@@ -46,8 +46,11 @@ class Journal:
     def all_recent(self, view: View, now: float) -> dict[str, tuple[Reservation, ...]]:
         """The same for every namespace that has any."""
         self._drop(now)
-        places = sorted({one.namespace for one in self._admissions})
-        return {place: tuple(found) for place in places if (found := self.recent(place, view, now))}
+        found: dict[str, list[Reservation]] = {}
+        for one in self._admissions:
+            if proved(one.namespace, one.reservation, view) is None:
+                found.setdefault(one.namespace, []).append(one.reservation)
+        return {place: tuple(found[place]) for place in sorted(found)}
 
     def _drop(self, now: float) -> None:
         while self._admissions and now - self._admissions[0].at > self._expiry_seconds:

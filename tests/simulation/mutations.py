@@ -13,7 +13,7 @@ from federation_quota.ledger import joining
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.claim import Claim
-from federation_quota.ledger.judging import Ask, Books, Unaffected, Verdict
+from federation_quota.ledger.judging import Ask, Books, Proof, Unaffected, Verdict
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import Expiry, LiveLook
 from federation_quota.ledger.view import View
@@ -121,6 +121,11 @@ def activation_without_the_lately_departed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scenario, "UNREST", (12.0,))
 
 
+def refusals_on_a_view_that_is_behind(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks whether what stands in the way is still stored."""
+    patch.setattr(Proof, "stands", lambda self, ask, refusal: True)
+
+
 def advances_that_nobody_counts(patch: pytest.MonkeyPatch) -> None:
     """What other replicas have been advanced is taken for free."""
     original = Books.__init__
@@ -167,6 +172,7 @@ ALL: list[Mutation] = [
     joining_with_empty_hands,
     legacies_that_forget,
     activation_without_the_lately_departed,
+    refusals_on_a_view_that_is_behind,
     advances_that_nobody_counts,
     what_is_stored_is_spent_again,
     advances_that_die_with_their_replica,
