@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from faults import charge
 from faults.charge import Amounts
-from faults.history import Epoch, History, Key, State, limited
+from faults.history import Epoch, Event, History, Key, State, limited
 
 # A denial may stand on what was stored until the answer was read, and the recorder hears of that a little later.
 HEARING_SECONDS = 3.0
@@ -97,8 +97,15 @@ class Verdict:
 def judge(history: History, requests: Sequence[Request], windows: Sequence[Window]) -> Verdict:
     """Everything but leaks, which are looked for when nothing is under way."""
     return Verdict(
-        over_admissions=[found for epoch in history.epochs for found in over_admissions(epoch)],
-        false_denials=false_denials(history, requests),
+        over_admissions=[
+            f"{found} ({_during(windows, event.at)})"
+            for epoch in history.epochs
+            for event, found in over_admissions(epoch)
+        ],
+        false_denials=[
+            f"{describe(one, 'false denial')} ({_during(windows, one.sent)})"
+            for one in false_denials(history, requests)
+        ],
         failures=[describe(one) for one in requests if is_failure(one) and not any(w.touches(one) for w in windows)],
         unrecovered=[f"{one.name}: {one.problem}" for one in windows if one.problem],
         gaps=[f"history is incomplete: {one.reason}" for one in history.epochs if not one.is_complete],
@@ -109,7 +116,7 @@ def judge(history: History, requests: Sequence[Request], windows: Sequence[Windo
     )
 
 
-def over_admissions(epoch: Epoch) -> list[str]:
+def over_admissions(epoch: Epoch) -> list[tuple[Event, str]]:
     """Every version that should not have been stored."""
     found = []
     for before, event, after in epoch.replay():
@@ -119,10 +126,8 @@ def over_admissions(epoch: Epoch) -> list[str]:
         was = old.charge if old else charge.NOTHING
         raised = [name for name, amount in event.binding.charge.items() if amount > was.get(name, Fraction(0))]
         for key, over in _over(after, event.key.namespace, raised):
-            found.append(
-                f"over-admission: version {event.version} of {event.key.namespace}/{event.key.name} "
-                f"left quota {key.name} at {over}"
-            )
+            which = f"version {event.version} of {event.key.namespace}/{event.key.name}"
+            found.append((event, f"over-admission: {which} left quota {key.name} at {over}"))
     return found
 
 
@@ -166,15 +171,15 @@ def untruths(state: State) -> list[str]:
     return found
 
 
-def false_denials(history: History, requests: Iterable[Request]) -> list[str]:
+def false_denials(history: History, requests: Iterable[Request]) -> list[Request]:
     """Denials that nothing stored was a reason for."""
     denied = [one for one in requests if one.is_denied and one.ask is not None]
-    found = []
+    found: list[Request] = []
     for index, epoch in enumerate(history.epochs):
         ended = history.epochs[index + 1].began if index + 1 < len(history.epochs) else float("inf")
         # Who was under way when the store was put back was judged on either.
         inside = [one for one in denied if one.sent >= epoch.began and one.answered + HEARING_SECONDS < ended]
-        found += [describe(one, "false denial") for one in _unreasonable(epoch, inside)]
+        found += _unreasonable(epoch, inside)
     return found
 
 
@@ -218,6 +223,12 @@ def _explains(state: State, request: Request) -> bool:
         if key.namespace == request.key.namespace
         for name, limit in quota.hard.items()
     )
+
+
+def _during(windows: Sequence[Window], at: float) -> str:
+    """What was going on at that time."""
+    names = [one.name for one in windows if one.began <= at and (one.recovered is None or at <= one.recovered)]
+    return f"during: {', '.join(names)}" if names else "in health"
 
 
 def is_failure(request: Request) -> bool:
