@@ -33,12 +33,22 @@ class Column:
         self._maxs = [node.max.get(resource) for node in nodes]
         self._lends = [node.lends and not keeps_used for node in nodes]
         self._scaled = [node.scales_min for node in nodes]
+        self._all_lend = [all(self._lends[children]) for children in shape.children]
+        self._all_scale = [all(self._scaled[children]) for children in shape.children]
         self._min_sums = [sum(self.mins[children]) for children in shape.children]
+        self._fixed_sums = [
+            sum(
+                least
+                for least, is_scaled in zip(self.mins[children], self._scaled[children], strict=True)
+                if not is_scaled
+            )
+            for children in shape.children
+        ]
         weights = [node.weight_of(resource) for node in nodes]
         self._weights = [0 if weight is None else weight for weight in weights]
         self._weighs_all = [number for number, weight in enumerate(weights) if weight is None]
-        self._lowest_terms: dict[int, list[int]] = {}
-        self._is_plain = [self._are_plain(number) for number in range(count)]
+        self._lowest_terms = {parent: self._reduced_weights(parent) for parent in shape.branches}
+        self._is_plain = {parent: self._are_plain(parent) for parent in shape.branches}
         self.own = [0] * count
         """What is asked for at the node itself."""
         self.below = [0] * count
@@ -66,13 +76,16 @@ class Column:
         total = max(total, 0)
         self.runtimes[0] = self._noted[0] = total
         weight = total or 1  # some, even of nothing: mins that are promised all the same are still divided
+        stale: set[int] = set()
         for number in self._weighs_all:
             if self._weights[number] != weight:
                 parent = self._shape.parents[number]
                 self._weights[number] = weight
-                self._divided[parent] = None
-                self._is_plain[parent] = self._are_plain(parent)
-                self._lowest_terms.pop(parent, None)
+                stale.add(parent)
+        for parent in stale:
+            self._divided[parent] = None
+            self._is_plain[parent] = self._are_plain(parent)
+            self._lowest_terms[parent] = self._reduced_weights(parent)
 
     def fill(self, own: Sequence[int]) -> None:
         """Every node asks for that much by itself."""
@@ -86,15 +99,18 @@ class Column:
     def ask(self, number: int, amount: int) -> None:
         """A node asks for so much by itself."""
         self.own[number] = amount
-        parents, below, wants, divided = self._shape.parents, self.below, self.wants, self._divided
+        parents, below, wants, runtimes = self._shape.parents, self.below, self.wants, self.runtimes
         while number:
             before = wants[number]
-            grown = self._demand(number) - before
-            if not grown:
+            want = self._demand(number)
+            if want == before:
                 return
-            number = parents[number]
-            below[number] += grown
-            divided[number] = None
+            parent = parents[number]
+            below[parent] += want - before
+            # How much more somebody wants who got less than it wants, before and now, changes nothing for anybody.
+            if runtimes[number] >= before or runtimes[number] >= want:
+                self._divided[parent] = None
+            number = parent
 
     def use(self, number: int, amount: int) -> None:
         """A node uses so much by itself; it matters only where a tree keeps what is used."""
@@ -157,26 +173,28 @@ class Column:
             mins = self._kept_mins(parent)
             if self._keeps_used:
                 mins = list(map(max, mins, self.guaranteed[siblings]))
-            given = divide(total, mins, given, self._lowest_weights(parent), self._lends[siblings])
+            lends = None if self._all_lend[parent] else self._lends[siblings]
+            given = divide(total, mins, given, self._lowest_terms[parent], lends)
         self.runtimes[siblings] = given
         self._divided[parent] = total
         self._touched.add(parent)
 
     def _kept_mins(self, parent: int) -> list[int]:
         siblings, total = self._shape.children[parent], self.runtimes[parent]
-        mins = self.mins[siblings]
-        if not self._scales_min or self._min_sums[parent] <= total:
+        mins, whole = self.mins[siblings], self._min_sums[parent]
+        if not self._scales_min or whole <= total:
             return mins
-        return scale(total, mins, self._scaled[siblings])
+        if self._all_scale[parent]:
+            return scale(total, mins, whole)
+        fixed = self._fixed_sums[parent]
+        # Of nothing that scales, any part is nothing.
+        return scale(max(total - fixed, 0), mins, whole - fixed or 1, self._scaled[siblings])
 
-    def _lowest_weights(self, parent: int) -> list[int]:
+    def _reduced_weights(self, parent: int) -> list[int]:
         """The weights of siblings in lowest terms: bytes are large numbers, and only proportions count."""
-        known = self._lowest_terms.get(parent)
-        if known is None:
-            weights = self._weights[self._shape.children[parent]]
-            divisor = gcd(*weights) or 1
-            known = self._lowest_terms[parent] = [weight // divisor for weight in weights]
-        return known
+        weights = self._weights[self._shape.children[parent]]
+        divisor = gcd(*weights) or 1
+        return [weight // divisor for weight in weights]
 
     def _are_plain(self, parent: int) -> bool:
         """Whether the children all end up with exactly what they want whenever there is enough for all of them."""

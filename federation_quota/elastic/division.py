@@ -11,10 +11,15 @@ from collections.abc import Sequence
 
 
 def divide(
-    total: int, mins: Sequence[int], wants: Sequence[int], weights: Sequence[int], lends: Sequence[bool]
+    total: int, mins: Sequence[int], wants: Sequence[int], weights: Sequence[int], lends: Sequence[bool] | None = None
 ) -> list[int]:
-    """What each of the siblings gets of the total."""
-    given = [least if want > least or not lent else want for least, want, lent in zip(mins, wants, lends, strict=True)]
+    """What each of the siblings gets of the total; all of them lend, unless it is said who does."""
+    if lends is None:
+        given = [want if want < least else least for least, want in zip(mins, wants, strict=True)]
+    else:
+        given = [
+            want if want < least and is_lent else least for least, want, is_lent in zip(mins, wants, lends, strict=True)
+        ]
     left = total - sum(given)
     if left <= 0:
         # Mins are promises: whether they may add up to more than there is was decided by scaling them, or not.
@@ -50,14 +55,11 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     return shares
 
 
-def scale(total: int, mins: Sequence[int], scales: Sequence[bool]) -> list[int]:
-    """The mins as far as they can be kept: where they are more than there is, those that scale share what is left.
+def scale(left: int, mins: Sequence[int], whole: int, scales: Sequence[bool] | None = None) -> list[int]:
+    """The mins in proportion, where only so much is left for them as a whole; those that do not scale stay.
 
     Rounded down. What that leaves over is divided by weight, like everything else.
     """
-    if sum(mins) <= total:
-        return list(mins)
-    fixed = sum(least for least, is_scaled in zip(mins, scales, strict=True) if not is_scaled)
-    scaled = sum(mins) - fixed or 1  # of nothing that scales, any part is nothing
-    left = max(total - fixed, 0)
-    return [least if not is_scaled else least * left // scaled for least, is_scaled in zip(mins, scales, strict=True)]
+    if scales is None:
+        return [least * left // whole for least in mins]
+    return [least * left // whole if is_scaled else least for least, is_scaled in zip(mins, scales, strict=True)]

@@ -6,7 +6,7 @@ import sys
 
 from bench.measure import QUICK, THOROUGH, table
 
-SUBJECTS = ("quantity", "decode", "members")
+SUBJECTS = ("quantity", "decode", "members", "elastic")
 
 
 def main(arguments: list[str] | None = None) -> int:

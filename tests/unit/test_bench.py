@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import members, quantity
+from bench import elastic, members, quantity
 from bench.__main__ import main
 from bench.measure import QUICK, Comparison, Effort, compare
 
@@ -35,6 +35,7 @@ def test_everything_is_measured_unless_subjects_are_named(
 ) -> None:
     monkeypatch.setattr(quantity, "run", lambda _effort: [row(1.0, 1.0)])
     monkeypatch.setattr(members, "run", lambda _effort: [row(1.0, 1.0)])
+    monkeypatch.setattr(elastic, "run", lambda _effort: [row(1.0, 1.0)])
     assert main([]) == 0
     assert capsys.readouterr().out.startswith("quantity\n")
     with pytest.raises(SystemExit) as refusal:
@@ -52,3 +53,11 @@ def test_both_sides_see_every_argument_of_every_round() -> None:
 
     compare("what", ours.append, "yardstick", theirs.append, arguments, bar=None, effort=QUICK)
     assert ours == theirs == list(range(QUICK.rounds * QUICK.calls))
+
+
+def test_the_measured_tree_has_ten_thousand_quotas_on_four_levels() -> None:
+    tree, requests = elastic.make()
+    assert len(tree.order) - 1 == len(tree.nodes) == 10_000
+    assert {len(tree.ancestors(name)) + 1 for name in tree.nodes} == {1, 2, 3, 4}
+    assert sorted(requests) == sorted(tree.leaves())
+    assert elastic.written(tree, requests)["quotas"][0]["isParent"]

@@ -11,8 +11,7 @@ from federation_quota.elastic.division import apportion, divide
 from federation_quota.elastic.node import Node
 from federation_quota.elastic.runtime import Runtimes
 from federation_quota.elastic.tree import Tree
-
-Requests = dict[str, dict[str, int]]
+from tests.unit.elastic_trees import AMOUNTS, Requests, trees
 
 
 def one(
@@ -186,40 +185,6 @@ def test_settling_names_whom_a_change_touched_and_nobody_else() -> None:
 
 # What must hold of every tree
 
-AMOUNTS = st.integers(0, 60)
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> tuple[Tree, Requests]:
-    """A tree of up to three levels as validation would let it be: min within max, mins below within the parent's."""
-    resources = ["cpu", "memory"]
-    nodes: list[Node] = []
-    requests: Requests = {}
-
-    def amounts(least: dict[str, int] | None = None) -> dict[str, int]:
-        return {name: (least or {}).get(name, 0) + draw(AMOUNTS) for name in resources}
-
-    def grow(parent: str, depth: int) -> dict[str, int]:
-        promised = dict.fromkeys(resources, 0)
-        for place in range(draw(st.integers(1, 4))):
-            name = f"{parent}{'abcd'[place]}"
-            is_parent = depth < 2 and draw(st.booleans())
-            least = grow(name, depth + 1) if is_parent else {}
-            least = amounts(least)
-            most = {key: least[key] + draw(AMOUNTS) for key in resources if draw(st.booleans())}
-            weight = amounts() if draw(st.booleans()) else {}
-            lends, scales = draw(st.booleans()), draw(st.integers(0, 3)) > 0
-            nodes.append(Node(name, parent, least, most, weight, lends, scales, is_parent))
-            if not is_parent:
-                requests[name] = amounts()
-            for key in resources:
-                promised[key] += least[key]
-        return promised
-
-    grow("", 0)
-    total = {name: draw(st.integers(0, 500)) for name in resources}
-    return Tree.of(draw(st.permutations(nodes)), total), requests
-
 
 def children_of(tree: Tree, name: str) -> list[Node]:
     return [tree.nodes[child] for child in tree.children(name)]
@@ -352,3 +317,4 @@ def test_apportioning_adds_up_and_nobody_is_off_by_a_whole_step(total: int, weig
 def test_weights_count_by_proportion_alone(total: int, siblings: list[tuple[int, int, int, bool]]) -> None:
     mins, wants, weights, lends = (list(column) for column in zip(*siblings, strict=True))
     assert divide(total, mins, wants, weights, lends) == divide(total, mins, wants, [7 * w for w in weights], lends)
+    assert divide(total, mins, wants, weights) == divide(total, mins, wants, weights, [True] * len(mins))
