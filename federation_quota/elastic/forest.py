@@ -95,10 +95,6 @@ class Forest:
         """A tree's root; None where there is no such tree."""
         return self.roots.get(name) or (Root() if name == DEFAULT else None)
 
-    def beside(self, name: str) -> "Forest":
-        """The same without one quota."""
-        return replace(self, quotas={key: one for key, one in self.quotas.items() if key != name})
-
     def with_quota(self, new: Quota) -> "Forest":
         """The same with one more quota, or another in its place."""
         return replace(self, quotas={**self.quotas, new.name: new})

@@ -126,7 +126,7 @@ def _parent_errors(forest: Forest, new: Quota) -> Iterator[FieldError]:
     if name == ROOT:
         return
     parent = forest.quotas.get(name)
-    if new.kind == COMPOSITE and (name == new.name or _is_above(forest, new.name, name)):
+    if new.kind == COMPOSITE and (name == new.name or _is_above(forest.with_quota(new), new.name, name)):
         yield FieldError("spec.parent", ErrorKind.INVALID, name, "is below this quota itself: there would be a circle")
     elif parent is None:
         yield FieldError("spec.parent", ErrorKind.INVALID, name, "there is no such CompositeElasticQuota")
