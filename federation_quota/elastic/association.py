@@ -9,6 +9,7 @@ own ElasticQuota, then one that lists it, then one that selects it; of several t
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from federation_quota.label_selector import LabelSelector
 
@@ -89,12 +90,25 @@ class Directory:
             return None
         if quota_name:
             return self._named(quota_name, namespace, labels)
+        # Every new binding asks: of ten thousand leaves only those are looked at that could be meant.
         closest = [
             (closeness, leaf.name)
-            for leaf in self.leaves.values()
+            for leaf in (*self._listing.get(namespace, ()), *self._selecting)
             if (closeness := leaf.closeness(namespace, labels)) is not None
         ]
         return min(closest)[1] if closest else self.default_group
+
+    @cached_property
+    def _listing(self) -> dict[str, list[Leaf]]:
+        found: dict[str, list[Leaf]] = {}
+        for leaf in self.leaves.values():
+            for namespace in {leaf.namespace} if leaf.namespace else leaf.own.namespaces:
+                found.setdefault(namespace, []).append(leaf)
+        return found
+
+    @cached_property
+    def _selecting(self) -> list[Leaf]:
+        return [leaf for leaf in self.leaves.values() if leaf.own.selector is not None]
 
     def _named(self, quota_name: str, namespace: str, labels: Labels) -> str:
         candidates = [
