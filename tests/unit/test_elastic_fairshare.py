@@ -1,5 +1,8 @@
 """Trees that share by giving way: the document's example, and what was wrong elsewhere."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from federation_quota.elastic import fairshare
 from federation_quota.elastic.fairshare import MAX, TOTAL, Quota, Rights, Workload
 
@@ -77,3 +80,59 @@ def test_what_the_members_do_not_have_is_not_given() -> None:
     assert fairshare.choose(quotas, workload("new", "A", 12), running, {GPU: 1}) is None
     assert names(fairshare.choose(quotas, workload("new", "A", 11), running, {GPU: 1})) == ["b0"]
     assert fairshare.choose(quotas, workload("new", "A", 11), running, {GPU: 11}) == []
+
+
+# What must hold of every such tree
+
+SMALL = st.integers(0, 30)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[dict[str, Quota], Workload, list[Workload]]:
+    """Quotas with what runs in them, labelled as it should be, and one that asks for more."""
+    quotas: dict[str, Quota] = {}
+    running: list[Workload] = []
+    for name in "ABC":
+        least = draw(SMALL)
+        used = 0
+        for number, size in enumerate(draw(st.lists(st.integers(1, 10), max_size=5))):
+            used += size
+            running.append(
+                Workload(f"{name}{number}", name, {GPU: size}, draw(st.integers(0, 2)), used > least, f"{number}")
+            )
+        quotas[name] = quota(least, used)
+    asking = Workload("new", draw(st.sampled_from("ABC")), {GPU: draw(SMALL)}, draw(st.integers(0, 2)), created="99")
+    return quotas, asking, running
+
+
+@given(situations())
+def test_nobody_loses_what_it_was_promised_to_somebody_else(
+    situation: tuple[dict[str, Quota], Workload, list[Workload]],
+) -> None:
+    quotas, asking, running = situation
+    chosen = fairshare.choose(quotas, asking, running)
+    if not chosen:
+        return
+    for one in chosen:
+        assert one.is_over_quota or one.quota == asking.quota
+    wanted = quotas[str(asking.quota)].used[GPU] + asking.request[GPU]
+    if wanted > quotas[str(asking.quota)].min[GPU]:
+        for name in quotas.keys() - {asking.quota}:
+            gone = sum(one.request[GPU] for one in chosen if one.quota == name)
+            last = max((one.request[GPU] for one in chosen if one.quota == name), default=0)
+            assert not gone or quotas[name].used[GPU] - gone + last > quotas[name].min[GPU]
+
+
+@given(situations())
+def test_whoever_is_let_in_fits_and_nobody_gives_way_for_nothing(
+    situation: tuple[dict[str, Quota], Workload, list[Workload]],
+) -> None:
+    quotas, asking, running = situation
+    chosen = fairshare.choose(quotas, asking, running)
+    if chosen is None:
+        return
+    total = sum(one.min[GPU] for one in quotas.values())
+    used = sum(one.used[GPU] for one in quotas.values()) - sum(one.request[GPU] for one in chosen)
+    assert used + asking.request[GPU] <= total or not asking.request[GPU]
+    for one in chosen:
+        assert used + one.request[GPU] + asking.request[GPU] > total
