@@ -6,10 +6,12 @@ back when it is wanted.
 
 Values and decisions alone, in three layers:
 
-- `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
-- `division`, `column`, `runtime`, `fairshare`: who may use how much.
-- `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`: what follows for bindings and accounts.
+- `unit`, `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
+- `division`, `shape`, `column`, `runtime`, `fairshare`: who may use how much.
+- `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `admission`: what follows for
+  bindings and accounts.
 
-`reading` makes the values from stored objects, `validation` and `topology` say what may be stored, `koordinator` and
-`nos` translate the manifests of others. Never here: I/O, clocks, accounts and their reservations (the ledger).
+`quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `validation` and
+`topology` say what may be stored, `koordinator` and `nos` translate the manifests of others. Never here: I/O, clocks,
+accounts and their reservations (the ledger).
 """

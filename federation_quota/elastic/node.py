@@ -1,6 +1,6 @@
 """One quota as a node of its tree: what it is promised, what it may have at most, and how it shares.
 
-Amounts are in steps (`unit`). Never here: objects of the API (`reading`), other nodes (`tree`).
+Amounts are in steps (`unit`). Never here: objects of the API (`quota`), other nodes (`tree`).
 """
 
 from dataclasses import dataclass, field

@@ -46,7 +46,9 @@ def lowerings(wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str
 def raises(tree: Tree, wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str, int]]:
     """What to write once no lowering is left: for each leaf that can gain anything now its whole new runtime.
 
-    `wanted` has the runtimes of parents too. Raises do not rely on each other, and may be written in any order.
+    `wanted` has the runtimes of parents too, and `stored` every leaf of the tree. Raises do not rely on each other, and
+    may be written in any order; but what was planned is carried out or dropped before the next plan is made, because
+    two plans could give the same room away.
     """
     left = _left(tree, wanted, stored)
     raised: dict[str, dict[str, int]] = {}

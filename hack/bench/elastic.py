@@ -62,9 +62,9 @@ def make() -> tuple[Tree, Requests]:
         level = [(f"{parent}q{place}", parent) for parent in parents for place in range(FANOUT)]
         places += [(name, parent, True) for name, parent in level]
         parents = [name for name, _ in level]
-    leaves = QUOTAS - len(places)
-    places += [(f"{parents[number % len(parents)]}q{number // len(parents)}", parents[number % len(parents)], False)
-               for number in range(leaves)]  # fmt: skip
+    for number in range(QUOTAS - len(places)):
+        place, of = divmod(number, len(parents))
+        places.append((f"{parents[of]}q{place}", parents[of], False))
     mins: dict[str, dict[str, int]] = {}
     for name, parent, is_parent in reversed(places):
         if not is_parent:
