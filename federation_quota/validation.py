@@ -86,8 +86,8 @@ def validate(new: Object, old: Object | None = None) -> list[FieldError]:
     spec = _map(spec)
     errors += _scope_errors(spec)
     is_scoped = bool(_list(spec.get("scopes")) or _match_expressions(spec))
-    for name, amount, path in _amounts(spec, "hard", "spec.hard", errors):
-        fault = _name_fault(name) or (_UNSUPPORTED_WITH_SCOPE if is_scoped and not _may_be_scoped(name) else None)
+    for name, amount, path in amounts(spec, "hard", "spec.hard", errors):
+        fault = name_fault(name) or (_UNSUPPORTED_WITH_SCOPE if is_scoped and not _may_be_scoped(name) else None)
         if fault is not None:
             errors.append(FieldError(path, ErrorKind.INVALID, name, fault))
         elif amount is not None and _is_integer(name) and amount != parse(amount.whole()):
@@ -108,7 +108,7 @@ def validate_status(new: Object) -> list[FieldError]:
         return [FieldError("status", ErrorKind.INVALID, status, "must be a map")]
     errors: list[FieldError] = []
     for field in ("hard", "used"):
-        for name, _, path in _amounts(_map(status), field, f"status.{field}", errors):
+        for name, _, path in amounts(_map(status), field, f"status.{field}", errors):
             if not _is_qualified(name):
                 errors.append(FieldError(path, ErrorKind.INVALID, name, _QUALIFIED))
     return errors
@@ -153,19 +153,19 @@ def _name_errors(metadata: Object) -> Iterator[FieldError]:
     name = metadata.get("name")
     if name is None:
         return  # generateName, or the API server's to refuse
-    if not isinstance(name, str) or not _is_subdomain(name):
+    if not isinstance(name, str) or not is_subdomain(name):
         detail = "must be a DNS subdomain: lower case letters, digits, '-' and '.', at most 253 characters"
         yield FieldError("metadata.name", ErrorKind.INVALID, name, detail)
 
 
-def _amounts(
+def amounts(
     parent: Object, field: str, path: str, errors: list[FieldError]
 ) -> Iterator[tuple[str, Quantity | None, str]]:
     """Each entry of a map of amounts, with its path; an amount that is wrong is None, and why goes to the errors."""
-    amounts = parent.get(field)
-    if amounts is not None and not isinstance(amounts, Mapping):
-        errors.append(FieldError(path, ErrorKind.INVALID, amounts, "must be a map of resource names to quantities"))
-    for name, text in sorted(_map(amounts).items()):
+    given = parent.get(field)
+    if given is not None and not isinstance(given, Mapping):
+        errors.append(FieldError(path, ErrorKind.INVALID, given, "must be a map of resource names to quantities"))
+    for name, text in sorted(_map(given).items()):
         entry = at_key(path, name)
         amount = None
         try:
@@ -184,7 +184,7 @@ def _parse(text: object) -> Quantity:
     return parse(text)
 
 
-def _name_fault(name: str) -> str | None:
+def name_fault(name: str) -> str | None:
     """Why nothing of that name can be limited; None if it can."""
     if not _is_qualified(name):
         return _QUALIFIED
@@ -210,7 +210,7 @@ def _bare_fault(name: str) -> str | None:
 def _slashed_fault(name: str) -> str | None:
     asked = name.removeprefix(REQUESTS)
     prefix, _, rest = asked.partition("/")
-    if asked.startswith(COUNT) and (asked != name or not _is_subdomain(rest)):
+    if asked.startswith(COUNT) and (asked != name or not is_subdomain(rest)):
         return "must be count/<resource>.<group> in lower case, as in count/deployments.apps or count/services"
     if prefix == GPU_MEMORY.partition("/")[0] and asked != GPU_MEMORY:
         return f"{_NOT_STANDARD}: {GPU_MEMORY} is the only name with that prefix"
@@ -276,11 +276,12 @@ def _scope_set(spec: Object) -> set[str]:
 
 def _is_qualified(name: str) -> bool:
     prefix, slash, rest = name.rpartition("/")
-    has_good_prefix = not slash or _is_subdomain(prefix)
+    has_good_prefix = not slash or is_subdomain(prefix)
     return has_good_prefix and len(rest) <= _LONGEST_NAME and _NAME.fullmatch(rest) is not None
 
 
-def _is_subdomain(name: str) -> bool:
+def is_subdomain(name: str) -> bool:
+    """Whether it can be the name of an object."""
     return len(name) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None
 
 

@@ -7,8 +7,11 @@ cannot be said in a schema is in `federation_quota.validation`.
 
 from typing import Final
 
-from federation_quota.api import karmadaquota
+from federation_quota.api import compositeelasticquota, elasticquota, karmadaquota, quotatree
 from federation_quota.crd import CustomResource
 
 RESOURCES: Final[tuple[CustomResource, ...]] = (karmadaquota.RESOURCE,)
 """Every kind that is installed."""
+
+ELASTIC: Final[tuple[CustomResource, ...]] = (quotatree.RESOURCE, elasticquota.RESOURCE, compositeelasticquota.RESOURCE)
+"""The kinds of elastic trees: ready, and not installed before something enforces them."""

@@ -137,6 +137,15 @@ HELM = ProgramSet(
     version_arguments={"helm": ("version", "--short")},
 )
 
+# No part of a federation: what elastic trees are measured beside.
+KOORDINATOR = ProgramSet(
+    name="koordinator",
+    folder="koordinator",
+    origin="github.com/koordinator-sh/koordinator",
+    packages={".": ("koordinator-quota",)},
+    space_gib=3,
+)
+
 # Nothing to run: the real definitions of other people's kinds that the chart makes objects of.
 CERT_MANAGER = ProgramSet(
     name="cert-manager",

@@ -37,6 +37,32 @@ def load_cases(name: str) -> list[Case]:
     return cases
 
 
+def load_sections(name: str) -> dict[str, list[Case]]:
+    """The cases of a file that is one object of sections, each a list of objects, or a single one."""
+    path = _locate(name)
+    try:
+        sections = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise VectorsError(f"{path} is not readable as JSON: {error}") from error
+    if not isinstance(sections, dict):
+        raise VectorsError(f"{path} must be one object of sections")
+    found = {section: cases if isinstance(cases, list) else [cases] for section, cases in sections.items()}
+    if not all(isinstance(case, dict) for cases in found.values() for case in cases):
+        raise VectorsError(f"{path} must have lists of objects as its sections")
+    if not any(found.values()):
+        raise VectorsError(f"{path} holds no case at all")
+    return found
+
+
+def sectioned(sections: dict[str, list[Case]]) -> list[Any]:
+    """Every case with the name of its section, as parameters of a test."""
+    return [
+        pytest.param(section, case, id=f"{section}-{index}-{case.get('name', '')}"[:80])
+        for section, cases in sections.items()
+        for index, case in enumerate(cases)
+    ]
+
+
 def case_ids(cases: Sequence[Case], *label_keys: str) -> list[str]:
     """One name per case: its place in the file, and what it says under the given keys."""
     return [

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bench import curve, quantity, results, steady
+from bench import curve, elastic, quantity, results, steady
 from bench.__main__ import SETS, main
 from bench.measure import QUICK, Comparison, Effort, Findings, compare
 from bench.world import Controllers, Replica, listed
@@ -140,3 +140,11 @@ def test_the_picture_shows_every_line_and_nothing_outside_of_it() -> None:
     for one in root.iter(f"{space}circle"):
         assert 0 < float(one.attrib["cx"]) < width
         assert 0 < float(one.attrib["cy"]) < height
+
+
+def test_the_measured_tree_has_ten_thousand_quotas_on_four_levels() -> None:
+    tree, requests = elastic.make()
+    assert len(tree.order) - 1 == len(tree.nodes) == 10_000
+    assert {len(tree.ancestors(name)) + 1 for name in tree.nodes} == {1, 2, 3, 4}
+    assert sorted(requests) == sorted(tree.leaves())
+    assert elastic.written(tree, requests)["quotas"][0]["isParent"]

@@ -41,7 +41,7 @@ def schema_of(resource: CustomResource) -> dict[str, Any]:
     return schema
 
 
-NODES = [node for resource in api.RESOURCES for node in nodes(schema_of(resource), resource.kind)]
+NODES = [node for resource in (*api.RESOURCES, *api.ELASTIC) for node in nodes(schema_of(resource), resource.kind)]
 INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
@@ -105,6 +105,19 @@ def test_the_api_server_fills_in_what_a_client_left_out_and_nothing_the_system_w
         "KarmadaQuota.spec.memberUsage": {},
         "KarmadaQuota.spec.memberUsage.policy": "Report",
         "KarmadaQuota.spec.memberUsage.graceSeconds": 300,
+        "QuotaTree.spec": {},
+        "QuotaTree.spec.mode": "Runtime",
+        "QuotaTree.spec.scaleMin": True,
+        "QuotaTree.spec.keepUsed": False,
+        "QuotaTree.spec.limitRequests": False,
+        "QuotaTree.spec.reclaim": {},
+        "QuotaTree.spec.reclaim.enabled": True,
+        "QuotaTree.spec.reclaim.delaySeconds": 120,
+        **{
+            f"{kind}.spec{field}": default
+            for kind in ("ElasticQuota", "CompositeElasticQuota")
+            for field, default in (("", {}), (".tree", "default"), (".allowLentResource", True), (".scaleMin", True))
+        },
     }
 
 

@@ -1,0 +1,17 @@
+"""Elastic trees: guaranteed, borrowed, given back.
+
+Quotas form trees. What bindings ask for climbs from the leaves; what each quota may use at the moment, its *runtime*,
+comes down again: its min first, and of what is left a share by weight. What one leaves idle others borrow, and give
+back when it is wanted.
+
+Values and decisions alone, in three layers:
+
+- `unit`, `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
+- `division`, `shape`, `column`, `runtime`, `fairshare`: who may use how much.
+- `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `admission`: what follows for
+  bindings and accounts.
+
+`quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `validation` and
+`topology` say what may be stored, `koordinator` and `nos` translate the manifests of others. Never here: I/O, clocks,
+accounts and their reservations (the ledger).
+"""
