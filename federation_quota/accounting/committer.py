@@ -404,7 +404,7 @@ class Committer:
             self._keep(written)
             return False
         replicas = await self._store.replicas()
-        active = joining.activate(legacy.execute(account, replicas), replicas)
+        active = joining.activate(legacy.execute(account, replicas, self._observation.view), replicas)
         if active.is_active and account is self.account:
             self._keep(await self._store.write(active))
             return False

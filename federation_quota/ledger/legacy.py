@@ -5,12 +5,13 @@ would have to be waited for until every write it let through must be over; one t
 brought is joined by whoever is there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from federation_quota.ledger import joining
+from federation_quota.ledger import joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,16 @@ class Legacy:
     admissions: Mapping[str, tuple[Reservation, ...]]  # by namespace
 
 
-def execute(account: Account, replicas: Mapping[str, Legacy | None]) -> Account:
-    """The account, joined by all who left something for it; the others have to come themselves."""
+def execute(account: Account, replicas: Mapping[str, Legacy | None], view: View) -> Account:
+    """The account, joined by all who left something for it; the others have to come themselves.
+
+    What this view has seen stored since is no longer brought: who left in a hurry may have left much of that.
+    """
     for replica, legacy in sorted(replicas.items()):
         if legacy is not None and not joining.has_joined(account, replica):
-            brought: Iterable[Reservation] = legacy.admissions.get(account.namespace, ())
-            account = joining.join(account, replica, brought, legacy.observed)
+            left = legacy.admissions.get(account.namespace, ())
+            proofs = {one.id: settling.proved(account.namespace, one, view) for one in left}
+            brought = [one for one in left if proofs[one.id] is None]
+            observed = max([legacy.observed, *(proof for proof in proofs.values() if proof is not None)])
+            account = joining.join(account, replica, brought, observed)
     return account

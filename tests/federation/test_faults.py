@@ -20,8 +20,11 @@ from faults.load import PLACES, Load, Place
 from faults.recorder import recording
 from localfed.federation import Federation
 from localfed.guard import Guard
+from tests.federation.manifests import quota
+from tests.federation.stage import Stage, eventually
 
-pytestmark = pytest.mark.federation
+# Whom it kills, new quotas wait for, for more than a minute: nobody else should have to.
+pytestmark = [pytest.mark.federation, pytest.mark.last(0)]
 
 CHOSEN = (
     "kill quota-webhook-1",
@@ -74,3 +77,8 @@ async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
     assert verdict.denials > 0
     assert verdict.versions > 100
     assert [one.window.name for one in course.outcomes] == [one.name for one in faults]
+
+
+def test_a_new_quota_waits_for_those_who_died_and_no_longer(stage: Stage) -> None:
+    stage.apply(quota("q", {"cpu": "1"}))
+    eventually(lambda: stage.is_active("q"), within_seconds=120, what="quota q is active")

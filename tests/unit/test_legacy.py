@@ -11,6 +11,7 @@ from federation_quota.ledger import account as ledger_account
 from federation_quota.ledger.joining import has_joined, join
 from federation_quota.ledger.legacy import Legacy, execute
 from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.view import Entry, View
 from tests.conformance.bookstore import HERE, NAMESPACE, Bookstore, at_work, in_simulated_time, reserved
 from tests.unit.accounts import CLAIMS, claim, creation, quota
 
@@ -19,7 +20,7 @@ THERE = "there"
 
 def test_whoever_left_something_has_joined_and_nobody_else() -> None:
     left = Legacy(7, {NAMESPACE: (creation("early", 8),), "elsewhere": (creation("other", 1),)})
-    account = execute(quota(), {"gone": left, "live": None})
+    account = execute(quota(), {"gone": left, "live": None}, View())
     assert has_joined(account, "gone")
     assert not has_joined(account, "live")
     assert [one.id for one in account.reservations] == ["early"]
@@ -31,7 +32,17 @@ def test_an_account_that_cannot_note_it_all_is_not_joined() -> None:
     assert has_joined(join(quota(), "one", many), "one")
     account = quota()
     assert join(account, "one", [*many, creation("one more", 1)]) is account
-    assert execute(account, {"gone": Legacy(0, {NAMESPACE: (*many, creation("one more", 1))})}) is account
+    assert execute(account, {"gone": Legacy(0, {NAMESPACE: (*many, creation("one more", 1))})}, View()) is account
+
+
+def test_what_was_seen_stored_since_is_not_brought_but_must_have_been_seen() -> None:
+    left = Legacy(7, {NAMESPACE: (creation("late", 2), creation("stored", 3))})
+    view = View()
+    view.upsert(NAMESPACE, "stored", Entry(creation("stored", 3).uid or "", 9, claim(3)))
+    account = execute(quota(), {"gone": left}, view)
+    assert has_joined(account, "gone")
+    assert [one.id for one in account.reservations] == ["late"]
+    assert account.observed == 9
 
 
 RESERVATIONS = st.builds(Reservation, st.text(), st.text(), CLAIMS, base=st.integers(1, 2**60)) | st.builds(
