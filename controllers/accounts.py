@@ -30,7 +30,7 @@ MOST_UNDERCOUNTS = 8
 # In busy times one write says what many would have said. Nothing is decided by it: webhooks judge by their own views.
 PACE_SECONDS = 1.0
 MOST_WRITES_PER_SECOND = 20.0
-MOST_WRITES_AT_ONCE = 200.0
+MOST_WRITES_AT_ONCE = 40.0
 
 
 class AccountController:

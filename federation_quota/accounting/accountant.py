@@ -7,6 +7,7 @@ up later is brought the note.
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
@@ -44,6 +45,7 @@ class Accountant:
         self._is_present = is_present
         self._meter = meter
         self._terms = terms
+        self._recent: deque[float] = deque(maxlen=terms.busy_admissions)
         # Longer than a write can take: a watch may stall unnoticed for more than a minute, and an account that is new
         # then has neither the reservation nor, in any view, the binding.
         self._journal = joining.Journal(3 * expiry_seconds)
@@ -66,6 +68,7 @@ class Accountant:
             expiry=self._expiry,
             meter=self._meter,
             terms=self._terms,
+            recent=self._recent,
         )
         here[account.name] = committer
         self._tasks.create_task(committer.run(), name=f"account {account.namespace}/{account.name}")

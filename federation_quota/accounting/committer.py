@@ -10,6 +10,7 @@ without one. It is given back when nobody asks for a while, and when somebody el
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
@@ -115,6 +116,7 @@ class Committer:
         expiry: settling.Expiry,
         meter: Meter,
         terms: advance.Terms,
+        recent: deque[float],
     ) -> None:
         self.account: Account | None = account
         self._namespace = account.namespace
@@ -132,6 +134,7 @@ class Committer:
             terms=terms,
             expiry_seconds=expiry.seconds,
             meter=meter,
+            recent=recent,
         )
         self._is_short = False  # somebody does not fit for what others were advanced
         self._queue: list[_Waiting] = []

@@ -34,6 +34,7 @@ class Treasurer:
         terms: Terms,
         expiry_seconds: float,
         meter: Meter,
+        recent: deque[float],  # when this replica's last admissions were, of all accounts together
     ) -> None:
         self._namespace = namespace
         self._replica = replica
@@ -43,7 +44,7 @@ class Treasurer:
         self._meter = meter
         self._purse = Purse()
         self._basis: object = None  # what the purse was filled on: where that changes, it is no good
-        self._admitted_at: deque[float] = deque(maxlen=terms.busy_admissions)
+        self._recent = recent
         self._sober_until = 0.0  # somebody else needed the room: no advance is taken before
         self.is_leaving = False
 
@@ -57,7 +58,7 @@ class Treasurer:
         if not self._purse.spend(ask.reservation, advance.increase(account, ask), now):
             return False
         self._meter.spent(account, ask.reservation)
-        self._admitted_at.append(now)
+        self._recent.append(now)
         self._purse.collapse(self._namespace, self._observation.view)
         return True
 
@@ -80,7 +81,7 @@ class Treasurer:
 
     def note(self, admissions: int) -> None:
         """So many are admitted with a write."""
-        self._admitted_at.extend([self._now()] * min(admissions, self._terms.busy_admissions))
+        self._recent.extend([self._now()] * min(admissions, self._terms.busy_admissions))
 
     # What is due
 
@@ -88,7 +89,7 @@ class Treasurer:
         """This is the account now: what of the purse still stands in it?"""
         mine = advance.of(account, self._replica())
         if mine is not None and mine.is_recalled:
-            self._sober_until = self._now() + self._terms.busy_seconds
+            self._sober_until = self._now() + self._terms.rest_seconds
         if self._purse.is_empty:
             return
         if not account.is_active or self._basis != self._basis_of(account):
@@ -109,7 +110,7 @@ class Treasurer:
     @property
     def is_resting(self) -> bool:
         """Whether nothing was spent for a while: then it is given back as its spending is proved."""
-        return self._now() >= self._purse.spent_at + self._terms.busy_seconds
+        return self._now() >= self._purse.spent_at + self._terms.rest_seconds
 
     def is_due(self, account: Account) -> bool:
         """Whether the advance is to be written anew without anybody asking."""
@@ -132,7 +133,7 @@ class Treasurer:
         if self._purse.is_empty:
             return float("inf")
         if not self.is_resting:
-            return self._purse.spent_at + self._terms.busy_seconds
+            return self._purse.spent_at + self._terms.rest_seconds
         first = self._purse.oldest_at()
         return float("inf") if first is None else first + self._expiry_seconds + self._terms.busy_seconds
 
@@ -199,8 +200,8 @@ class Treasurer:
         self._purse = Purse()
 
     def _is_busy(self, now: float) -> bool:
-        is_known = len(self._admitted_at) == self._terms.busy_admissions
-        return is_known and now - self._admitted_at[0] <= self._terms.busy_seconds
+        is_known = len(self._recent) == self._terms.busy_admissions
+        return is_known and now - self._recent[0] <= self._terms.busy_seconds
 
     def _basis_of(self, account: Account) -> object:
         """What must not change while an advance is spent. A limit that falls is obeyed as soon as it is known."""

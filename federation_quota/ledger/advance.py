@@ -32,8 +32,9 @@ class Terms:
 
     share: int = 8  # one part in so many of what is left
     worth: int = 4  # only where that is so many times what was asked for lately
-    busy_admissions: int = 4  # when so many were admitted
-    busy_seconds: float = 1.0  # within that time; given back when none was for that long
+    busy_admissions: int = 4  # when its replica admitted so many, of whatever account
+    busy_seconds: float = 1.0  # within that time
+    rest_seconds: float = 3.0  # given back when nothing was spent for that long
 
 
 def of(account: Account, replica: str) -> Advance | None:

@@ -23,7 +23,7 @@ from tests.simulation.world import SimulatedStore, World
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
-GREEDY = [Terms(1, 1, 1, 2.0)]
+GREEDY = [Terms(1, 1, 1, 2.0, 2.0)]
 
 
 def no_wait_for_what_others_have_seen(patch: pytest.MonkeyPatch) -> None:

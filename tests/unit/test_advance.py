@@ -22,7 +22,7 @@ from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import Selector
 from tests.conformance.bookstore import HERE, NAMESPACE, Bookstore, Replica, in_simulated_time
 
-TERMS = Terms(share=4, worth=1, busy_admissions=2, busy_seconds=1.0)
+TERMS = Terms(share=4, worth=1, busy_admissions=2, busy_seconds=1.0, rest_seconds=1.0)
 
 
 def cpu(amount: int) -> Resources:

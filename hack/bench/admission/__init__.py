@@ -44,7 +44,8 @@ class Scene:
 
 HOT: Final = Scene("hot quota, 32 clients", 32, of_allow=0.9, of_karmada=10)
 SCENES: Final = (
-    Scene("hot quota, 8 clients", 8, of_allow=0.9, of_karmada=10),
+    # Ten times what Karmada's own does for 8 clients would be more than an API server does without any webhook.
+    Scene("hot quota, 8 clients", 8, of_allow=0.9),
     HOT,
     Scene("hot quota, 128 clients", 128, of_allow=0.9, of_karmada=10),
     Scene("50 quotas, 64 clients", 64, quotas=50, of_allow=0.8, of_karmada=1.5),
@@ -114,7 +115,7 @@ class Measured:
 def run(effort: Effort) -> Findings:
     """Every scene."""
     is_thorough = effort.rounds > 10
-    rounds, seconds = (5, 3.0) if is_thorough else (1, 1.0)
+    rounds, seconds = (3, 5.0) if is_thorough else (1, 1.0)
     measured = asyncio.run(measure(SCENES if is_thorough else [HOT], rounds, seconds))
     return Findings(list(_rows(measured)), list(_figures(measured)))
 
