@@ -41,6 +41,7 @@ from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.audit import Audit
+from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.placement import Placements
 
 log = structlog.get_logger()
@@ -51,7 +52,10 @@ COALESCE_SECONDS = 0.2
 # Pods come and go by the hundred where bindings change once; nobody is judged by them at once.
 PODS_SECONDS = 0.5
 WORKERS = 4
-SWEEP_SECONDS = 300.0
+SWEEP_SECONDS = 30.0
+# Whoever starts finds the Leases of the dead, cannot tell since when they are, and waits for each anew: they go as soon
+# as nothing that they let through can still come.
+SWEPT_AFTER_SECONDS = 2 * EXPIRY_SECONDS
 # How long to leave an API server alone that could not take what the system stands on.
 INSTALL_SECONDS = 1.0
 
@@ -230,11 +234,11 @@ class Candidate:
         self._leadership.check()
 
     async def _sweep(self) -> None:
-        """Leases of replicas that are long gone pile up otherwise."""
+        """Leases of replicas that are gone pile up otherwise, and hold up new quotas whenever a replica starts."""
         while True:
             try:
                 await take_roll(self._led, self._namespace, names.selector(names.REPLICAS), self._roster)
-                await sweep(self._led, self._namespace, self._roster)
+                await sweep(self._led, self._namespace, self._roster, gone_seconds=SWEPT_AFTER_SECONDS)
             except KubeError as problem:
                 log.warning("presence.not_swept", problem=str(problem))
             await asyncio.sleep(SWEEP_SECONDS)
