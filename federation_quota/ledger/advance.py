@@ -9,7 +9,7 @@ the account has told them which version proves it, as with reservations. An adva
 where that replica is gone, when everything it let through is stored or never will be: after the expiry, and a list of
 the bindings that was read past all caches.
 
-Pure: when to write, and for how long an advance lasts, is `accounting.committer`'s.
+Pure: when to write, and for how long an advance lasts, is `accounting.treasurer`'s.
 """
 
 from collections import Counter

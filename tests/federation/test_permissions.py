@@ -47,7 +47,7 @@ def granted() -> set[Grant]:
 
 
 async def test_leases_of_the_long_gone_are_swept_under_the_controllers_roles(federation: Federation) -> None:
-    """Once in a quarter of an hour: here the clock is ours, all else is real."""
+    """Minutes after they died: here the clock is ours, all else is real."""
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
