@@ -238,3 +238,19 @@ def test_an_advance_is_a_whole_number_that_people_can_read() -> None:
 def test_two_names_of_one_resource_share_the_smaller_room() -> None:
     account = replace(quota(0), limits={"cpu": parse(80), "requests.cpu": parse(40)})
     assert advance.free(Books(account, View()), NOTHING, Terms(share=8)) == cpu(5)
+
+
+@in_simulated_time
+async def test_nobody_is_refused_for_what_is_stored_no_more_however_far_behind_the_view_is() -> None:
+    store = Bookstore()
+    store.put(quota(10))
+    store.put_binding("large", claim(10))
+    async with asyncio.TaskGroup() as tasks:
+        replica = Replica(store, tasks)
+        replica.relist()
+        assert isinstance(await replica.answer(replica.create("b", claim(1))), Denied)
+        gone = store.delete_binding("large")  # and the watch does not bring it
+        assert isinstance(await replica.answer(replica.create("b", claim(1))), Later)
+        replica.observation.delete(NAMESPACE, "large", gone.uid, gone.version)
+        assert await replica.answer(replica.create("b", claim(1))) == Allowed()
+        replica.accountant.forget(NAMESPACE, "q", 10**6)

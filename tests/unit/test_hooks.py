@@ -48,3 +48,16 @@ def test_status_and_deletion_are_nobodys_business() -> None:
             conditions = {condition["name"] for condition in one["matchConditions"]}
             # Of a binding, what is untouched passes, deleted or not: see the federation tests.
             assert "not-being-deleted" in conditions or one["name"] == hooks.BINDINGS_HOOK
+
+
+def test_our_own_statuses_are_not_brought_to_us_and_everybody_elses_are() -> None:
+    users = ['he said "hi"', "federation-quota-webhook"]
+    configurations = hooks.configurations("https://x", b"ca", users)
+    hook = next(
+        one for owner in configurations for one in owner["webhooks"] if one["name"] == "karmadaquotas.quota.karmada.io"
+    )
+    expressions = {one["name"]: one["expression"] for one in hook["matchConditions"]}
+    assert expressions["not-our-own-status"] == (
+        "request.subResource != 'status' || "
+        '!(request.userInfo.username in ["federation-quota-webhook", "he said \\"hi\\""])'
+    )
