@@ -29,8 +29,9 @@ LAST_SEEN_SECONDS = 600.0
 MOST_UNDERCOUNTS = 8
 # In busy times one write says what many would have said. Nothing is decided by it: webhooks judge by their own views.
 PACE_SECONDS = 1.0
-MOST_WRITES_PER_SECOND = 20.0
-MOST_WRITES_AT_ONCE = 40.0
+MOST_WRITES_PER_SECOND = 10.0  # and more, where a status would else be older than the longest wait
+MOST_WRITES_AT_ONCE = 20.0
+LONGEST_WAIT_SECONDS = 5.0
 
 
 class AccountController:
@@ -53,7 +54,12 @@ class AccountController:
         self._members = members
         self._reporting = reporting
         self._expiry = Expiry()
-        self._pace = pace or Pace(seconds=PACE_SECONDS, per_second=MOST_WRITES_PER_SECOND, burst=MOST_WRITES_AT_ONCE)
+        self._pace = pace or Pace(
+            seconds=PACE_SECONDS,
+            per_second=MOST_WRITES_PER_SECOND,
+            burst=MOST_WRITES_AT_ONCE,
+            longest_seconds=LONGEST_WAIT_SECONDS,
+        )
         self._watches: dict[ObjectKey, member_usage.Watch] = {}
 
     def age_seconds(self, account: Account, identifier: str) -> float | None:
@@ -70,6 +76,7 @@ class AccountController:
         if account is None:
             self._expiry.forget(*key)
             self._watches.pop(key, None)
+            self._pace.passed(key)
             return None
         if self._observation.view.version < account.observed:
             return 0.1
@@ -87,6 +94,8 @@ class AccountController:
                 await self._store.write(settled)
                 for one in news:
                     self._reporting.undercounted(one)
+            else:
+                self._pace.passed(key)
         except store.ConflictError:
             return 0.05  # somebody else wrote: the watch brings it
         except store.UnreachableError as problem:

@@ -32,6 +32,8 @@ GRACE_SECONDS: Final = 300
 _LONGEST_VERSION: Final = 20
 # Of one reservation. A status has to fit into what etcd stores, with a thousand of them; a few hundred is usual.
 _LONGEST_CHARGE: Final = 4096
+_SHORT: Final = 10**30  # nano units: no amount below has a longer text than this
+_SHORT_LENGTH: Final = 40
 
 
 class QuotaError(ValueError):
@@ -203,7 +205,7 @@ def unwritable(reservation: Reservation) -> str:
     claim = reservation.claim
     if len(claim.charge) > MOST_RESOURCES:
         return f"it asks for {len(claim.charge)} resources, and a quota accounts for {MOST_RESOURCES} at most"
-    if sum(len(name) + len(text) for name, text in claim.charge.to_json().items()) > _LONGEST_CHARGE:
+    if _is_too_long(claim.charge):
         return f"the names and amounts of what it asks for have more than {_LONGEST_CHARGE} characters"
     for what, text, longest in (
         ("name", reservation.binding, LONGEST_NAME),
@@ -213,6 +215,14 @@ def unwritable(reservation: Reservation) -> str:
         if len(text) > longest:
             return f"its {what} has more than {longest} characters"
     return ""
+
+
+def _is_too_long(charge: Resources) -> bool:
+    # Asked at every admission: amounts that are known to be short are not written out for it.
+    is_short = all(abs(amount.nano) < _SHORT for _, amount in charge.items())
+    if is_short and sum(len(name) + _SHORT_LENGTH for name in charge) <= _LONGEST_CHARGE:
+        return False
+    return sum(len(name) + len(text) for name, text in charge.to_json().items()) > _LONGEST_CHARGE
 
 
 def write_reservation(reservation: Reservation) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 A ResourceBinding does not say everything its cost and its place in a queue depend on: who asked, with which priority,
 how the template's resource is called. The mutating webhook writes that once, as compact JSON in one annotation, and
-the validating webhook lets nobody else touch it. From then on a binding speaks for itself.
+the validating webhook lets nobody else touch it. From then on a binding speaks for itself. One that does so already,
+because Karmada wrote that its pods have no priority class, and nothing else is known of it, carries none: most patches
+would say nothing, and each costs an API server more than the decision does.
 
 Held is a *label* beside `spec.suspension.scheduling`, not an annotation: administrators list what is held with
 `kubectl get resourcebindings -A -l quota.karmada.io/held=true`, and Karmada keeps labels it does not know (its
@@ -83,6 +85,19 @@ class Stamp:
 
 
 NO_STAMP: Final = Stamp()
+
+# The stamps of bindings that say themselves that their pods have no priority class, by what they propagate.
+_IMPLIED: Final = {
+    ("apps/v1", "Deployment"): Stamp(resource="deployments"),
+    ("apps/v1", "ReplicaSet"): Stamp(resource="replicasets"),
+    ("apps/v1", "StatefulSet"): Stamp(resource="statefulsets"),
+    ("batch/v1", "Job"): Stamp(resource="jobs"),
+}
+
+
+def implied(api_version: str, kind: str) -> Stamp:
+    """What a binding without a stamp means that says that its pods have no priority class; NO_STAMP: it needs one."""
+    return _IMPLIED.get((api_version, kind), NO_STAMP)
 
 
 def decode(text: str | None) -> Stamp:

@@ -63,7 +63,11 @@ class Waiter:
 
     def has_terms_of(self, other: "Waiter") -> bool:
         """Whether it is the same wish, whenever and with whatever words it was refused."""
-        return replace(self, since="", message="") == replace(other, since="", message="")
+        return self._terms == other._terms
+
+    @property
+    def _terms(self) -> object:
+        return self.binding, self.api_version, self.kind, self.name, self.claim, self.priority
 
     def ask(self, entry: Entry | None) -> Ask:
         """What it would ask the ledger for, with that stored of its binding by now."""

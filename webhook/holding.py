@@ -23,6 +23,7 @@ from federation_quota import karmadaquota
 from federation_quota.binding import Binding
 from federation_quota.kube import codec, outline
 from federation_quota.kube.mirrors import claim
+from federation_quota.kube.outline import Outline
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
 from federation_quota.room import Room
@@ -41,22 +42,25 @@ _SUSPENSION: Final = "/spec/suspension"
 class Holding:
     """Stamps and, where need be, holds."""
 
-    stamping: Callable[[codec.AdmissionRequest, float], Awaitable[Verdict]]
+    stamping: Callable[[Outline, Outline | None], Awaitable[Verdict]]
     is_system: Callable[[str], bool]  # by user name: one of the system's own identities
     holders: Callable[[str], Sequence[str]]  # the quotas of a namespace that hold
     room: Callable[[str], Room]  # of a namespace, now
     note: Callable[[str, Binding, Binding | None, str], None]  # that something of a binding waits for a quota
 
-    async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
+    async def __call__(self, request: codec.AdmissionRequest, _deadline: float) -> Verdict:
         """The patch that stamps, and holds what is to be held."""
-        verdict = await self.stamping(request, deadline)
-        if not verdict.is_allowed or self._is_out_of_the_question(request):
+        is_update = request.operation == "UPDATE"
+        seen, before = outline.decode(request.object), outline.decode(request.old_object) if is_update else None
+        verdict = await self.stamping(seen, before)
+        is_any_held = any(one.is_labelled(HELD_LABEL) for one in (seen, before) if one is not None)
+        if not verdict.is_allowed or not (is_any_held or self.holders(request.namespace)):
             return verdict
         document = _patched(codec.decode_object(request.object), verdict.patch)
         is_system = self.is_system(request.user_info.username)
         patch: tuple[Operation, ...] = ()
         old = None
-        if request.operation == "UPDATE":
+        if is_update:
             old = codec.decode_binding(request.old_object)
         elif not is_system and _is_marked(document):
             del document["metadata"]["labels"][HELD_LABEL]
@@ -77,13 +81,6 @@ class Holding:
         elif self.would_hold(new, old):
             patch += _hold(document)
         return replace(verdict, patch=(*verdict.patch, *patch)) if patch else verdict
-
-    def _is_out_of_the_question(self, request: codec.AdmissionRequest) -> bool:
-        """Whether nothing here holds, and nothing is held."""
-        both = [request.object] if request.operation == "CREATE" else [request.object, request.old_object]
-        return not self.holders(request.namespace) and not any(
-            outline.decode(one).is_labelled(HELD_LABEL) for one in both
-        )
 
     def would_hold(self, new: Binding, old: Binding | None, refused_by: str = "") -> bool:
         """Whether a binding is to be held; `refused_by`: that quota has just refused it, whatever is seen here."""

@@ -2,18 +2,18 @@
 
 A mutating review. Whatever a client wrote into the annotation is overwritten: with the stamp that the binding had, or,
 where it is new or its template has changed, with one made from the template as it is now. Where Karmada wrote what is
-asked for into the binding itself, the template is not read.
+asked for into the binding itself, the template is not read, and a stamp that would say no more is not written.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
 from federation_quota import stamp, workload
-from federation_quota.binding import Binding, TemplateRef
-from federation_quota.kube import codec, error, outline
+from federation_quota.binding import TemplateRef
+from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery, UnknownResourceError
 from federation_quota.kube.outline import Outline
@@ -34,29 +34,28 @@ class Stamping:
     timeout_seconds: float = 2.0
     unreadable: set[str] = field(default_factory=set)  # the kinds of which it was said that their class is not known
 
-    async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
-        """The patch that stamps a binding; nothing where it carries the right stamp already."""
-        new, seen = codec.decode_binding(request.object), outline.decode(request.object)
-        old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
+    async def __call__(self, new: Outline, old: Outline | None) -> Verdict:
+        """The patch that stamps a binding; nothing where it carries, or means, the right stamp already."""
         if new.is_deleting:
             return ALLOWED
-        if old is not None and old.template == new.template and old.stamp != stamp.NO_STAMP and not old.stamp.fault:
-            wanted = old.stamp
+        known = old.stamp if old is not None and old.template == new.template else stamp.NO_STAMP
+        if known != stamp.NO_STAMP and not known.fault:
+            wanted = known
         else:
             try:
-                wanted = await self._stamp(new, seen)
+                wanted = await self._stamp(new)
             except error.KubeError as problem:
                 return later(f"what {new.key} propagates could not be read: {problem}")
-        return _patched(new, seen, wanted)
+        return _patched(new, wanted)
 
-    async def _stamp(self, binding: Binding, seen: Outline) -> Stamp:
+    async def _stamp(self, binding: Outline) -> Stamp:
         """What the template says now. One that is gone takes its binding along: what it was counts until then."""
         template = binding.template
         try:
             resource = await self.discovery.of_object(template.api_version, template.kind)
         except UnknownResourceError:
-            return replace(binding.stamp, fault="") if not binding.stamp.fault else stamp.NO_STAMP
-        name = seen.priority_class
+            return stamp.NO_STAMP if binding.stamp.fault else binding.stamp
+        name = binding.priority_class
         if name is None:
             manifest = await self._read(template, resource) if workload.may_have_pods(template) else None
             name = workload.priority_class(manifest) if manifest else ""
@@ -77,9 +76,9 @@ class Stamping:
         return codec.decode_object(body)
 
 
-def _patched(binding: Binding, seen: Outline, wanted: Stamp) -> Verdict:
-    annotations = seen.metadata.annotations
-    if binding.stamp == wanted and annotations and STAMP_ANNOTATION in annotations:
+def _patched(binding: Outline, wanted: Stamp) -> Verdict:
+    annotations = binding.metadata.annotations
+    if binding.stamp == wanted and wanted != stamp.NO_STAMP:
         return ALLOWED
     text = wanted.encode()
     if not annotations:

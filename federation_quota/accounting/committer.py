@@ -239,13 +239,15 @@ class Committer:
         account = self.account
         if account is None or not account.is_active:
             return None
-        if not advance.increase(account, ask):
+        growth = advance.increase(account, ask)
+        if not growth:
             return Judgement(Unaffected(), account)
-        if dry_run or not self._treasurer.spend(account, ask):
+        reservation = ask.reservation
+        if dry_run or not self._treasurer.spend(account, reservation, growth):
             return None
         if self._treasurer.is_low:
             self._news.set()
-        return Judgement(Admitted(ask.reservation), account)
+        return Judgement(Admitted(reservation), account)
 
     def _see(self, account: Account | None) -> None:
         """This is the account now."""

@@ -16,7 +16,7 @@ from federation_quota.accounting.store import Store
 from federation_quota.ledger import advance
 from federation_quota.ledger.account import MOST_RESERVATIONS, Account, Advance
 from federation_quota.ledger.advance import Purse, Terms
-from federation_quota.ledger.judging import Ask, Books
+from federation_quota.ledger.judging import Books
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.resources import NOTHING, Resources
@@ -50,14 +50,14 @@ class Treasurer:
 
     # What is spent
 
-    def spend(self, account: Account, ask: Ask) -> bool:
+    def spend(self, account: Account, reservation: Reservation, growth: Resources) -> bool:
         """Admit it from the advance; False where that takes a write. Nothing is awaited, and no view judged by."""
         if self._basis != self._basis_of(account) or self._observation.view.faults(self._namespace):
             return False
         now = self._now()
-        if not self._purse.spend(ask.reservation, advance.increase(account, ask), now):
+        if not self._purse.spend(reservation, growth, now):
             return False
-        self._meter.spent(account, ask.reservation)
+        self._meter.spent(account, reservation)
         self._recent.append(now)
         self._purse.collapse(self._namespace, self._observation.view)
         return True

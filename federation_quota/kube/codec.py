@@ -241,7 +241,7 @@ def _decode(decoder: msgspec.json.Decoder[T], body: Encoded, what: str) -> T:
 
 def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
     metadata, spec = shape.metadata, shape.spec
-    ours = stamp.decode(metadata.annotations.stamp if metadata.annotations else None)
+    ours = _stamp(metadata.annotations, spec)
     is_suspended = spec.suspension is not None and spec.suspension.scheduling is True
     is_held = is_suspended and metadata.labels is not None and metadata.labels.held == stamp.TRUE
     terms = _terms(spec, shape.status, is_held)
@@ -254,7 +254,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         key=ObjectKey(intern(metadata.namespace), metadata.name),
         uid=metadata.uid,
         version=_version(metadata.resource_version),
-        template=_template(spec.resource),
+        template=template_ref(spec.resource),
         demand=amounts.demand,
         assigned=amounts.assigned,
         request=amounts.request,
@@ -272,6 +272,16 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         created=metadata.creation_timestamp or "",
         fault=fault,
     )
+
+
+def _stamp(annotations: wire.BindingAnnotations | None, spec: wire.BindingSpec) -> stamp.Stamp:
+    """What is stamped on a binding, or what it says itself."""
+    if annotations is not None and annotations.stamp is not None:
+        return stamp.decode(annotations.stamp)
+    needs = spec.replica_requirements
+    if needs is None or not needs.namespace or needs.priority_class_name:
+        return stamp.NO_STAMP
+    return stamp.implied(spec.resource.api_version, spec.resource.kind)
 
 
 def _terms(spec: wire.BindingSpec, status: wire.BindingStatus | None, is_held: bool) -> Terms:
@@ -315,7 +325,8 @@ def _share(name: str, replicas: int, components: tuple[tuple[str, int], ...] | N
     return ClusterShare(intern(name), replicas, components)
 
 
-def _template(reference: wire.Reference) -> TemplateRef:
+def template_ref(reference: wire.Reference) -> TemplateRef:
+    """The object that a binding names."""
     return TemplateRef(
         api_version=intern(reference.api_version),
         kind=intern(reference.kind),

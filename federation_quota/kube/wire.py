@@ -71,9 +71,11 @@ class Reference(Shape):
 
 
 class Requirements(Shape):
-    """What one replica needs."""
+    """What one replica needs. Karmada writes a namespace where it has looked for a priority class, too."""
 
     resource_request: dict[str, str | int] | None = None
+    namespace: str | None = None
+    priority_class_name: str | None = None
 
 
 class ComponentShape(Shape):

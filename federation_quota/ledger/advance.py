@@ -34,7 +34,7 @@ class Terms:
     worth: int = 4  # only where that is so many times what was asked for lately
     busy_admissions: int = 4  # when its replica admitted so many, of whatever account
     busy_seconds: float = 1.0  # within that time
-    rest_seconds: float = 3.0  # given back when nothing was spent for that long
+    rest_seconds: float = 5.0  # given back when nothing was spent for that long
 
 
 def of(account: Account, replica: str) -> Advance | None:
@@ -108,6 +108,7 @@ class Purse:
         self._names: Counter[str] = Counter()
         self._next: Resources | None = None
         self._told = NOTHING
+        self._left: Resources | None = None  # as worked out last, until something changes
 
     @property
     def is_empty(self) -> bool:
@@ -117,12 +118,14 @@ class Purse:
     @property
     def left(self) -> Resources:
         """What can still be spent."""
-        left = self.durable - self.open - self._proved
-        if self._next is not None:
-            # What was proved since the write began is told by a later one.
-            coming = self._next - self.open - (self._proved - self._told)
-            left = Resources({name: min(amount, coming[name]) for name, amount in left.items()})
-        return left
+        if self._left is None:
+            left = self.durable - self.open - self._proved
+            if self._next is not None:
+                # What was proved since the write began is told by a later one.
+                coming = self._next - self.open - (self._proved - self._told)
+                left = Resources({name: min(amount, coming[name]) for name, amount in left.items()})
+            self._left = left
+        return self._left
 
     def expects(self, binding: str) -> bool:
         """Whether something of that binding was let through and not seen stored."""
@@ -134,6 +137,7 @@ class Purse:
         if any(amount > left[name] for name, amount in amounts.items()):
             return False
         self._put(_Spend(reservation, amounts, now))
+        self._left = left - amounts
         self.spent_at = now
         self.spent_since = self.spent_since + amounts
         return True
@@ -164,6 +168,7 @@ class Purse:
         """That version shows how it went; None: it is not there, and never will be."""
         spend = self._drop(identifier)
         if spend is not None:
+            self._left = None
             self._proved = self._proved + spend.amounts
             self.proof = max(self.proof, version or 0)
 
@@ -187,12 +192,14 @@ class Purse:
 
     def begin(self, amounts: Resources) -> None:
         """A write is on its way that makes it that much, and tells others of all that is proved."""
+        self._left = None
         self._next = amounts
         self._told = self._proved
 
     def land(self) -> None:
         """It was stored."""
         if self._next is not None:
+            self._left = None
             self.durable, self._next = self._next, None
             self._proved = self._proved - self._told
             self.spent_since = NOTHING
@@ -201,10 +208,11 @@ class Purse:
         """It was not stored, or nobody knows."""
         if self._next is not None:
             self.shrink(self._next)
-            self._next = None
+            self._left = self._next = None
 
     def shrink(self, amounts: Resources) -> None:
         """No more than that stands in the store."""
+        self._left = None
         self.durable = Resources({name: min(amount, amounts[name]) for name, amount in self.durable.items()})
 
     def close(self) -> None:
@@ -212,6 +220,7 @@ class Purse:
         self.shrink(self.open + self._proved)
 
     def _put(self, spend: _Spend) -> None:
+        self._left = None
         self._spends[spend.reservation.id] = spend
         self._names[spend.reservation.binding] += 1
         self.open = self.open + spend.amounts
@@ -219,6 +228,7 @@ class Purse:
     def _drop(self, identifier: str) -> _Spend | None:
         spend = self._spends.pop(identifier, None)
         if spend is not None:
+            self._left = None
             self.open = self.open - spend.amounts
             self._names[spend.reservation.binding] -= 1
             if not self._names[spend.reservation.binding]:

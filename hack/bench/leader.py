@@ -29,7 +29,7 @@ class Leader:
         self.quotas = AuditedQuotas(self._waking.quota_stored, lambda _namespace, _name, _version: None, audit)
         members = Members(client, self._placements, lambda _names: None, lambda _name: None)
         # Every change is written, though in busy times the product would put many into one.
-        at_once = Pace(seconds=0.0, per_second=1e9, burst=1e9)
+        at_once = Pace(seconds=0.0, per_second=1e9, burst=1e9, longest_seconds=0.0)
         self.accounts = AccountController(self.quotas, self.bindings, observation, store, members, reporting, at_once)
 
     def _changed(self, before: Binding | None, after: Binding | None) -> None:

@@ -16,6 +16,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding
 from federation_quota.kube import codec
 from federation_quota.kube.mirrors import BindingMirror
+from federation_quota.kube.outline import Outline
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Exceeded
@@ -67,7 +68,7 @@ class Hook:
             note=lambda quota, new, _old, message: self.noted.append((quota, new, message)),
         )
 
-    async def _stamp(self, _request: codec.AdmissionRequest, _deadline: float) -> Verdict:
+    async def _stamp(self, _new: Outline, _old: Outline | None) -> Verdict:
         return self.stamp
 
     async def review(

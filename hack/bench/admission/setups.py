@@ -26,7 +26,9 @@ OURS: Final = "ours"
 ALLOW: Final = "always allow"
 NONE: Final = "no webhook"
 KARMADA: Final = "Karmada's own"
-ALL: Final = (OURS, ALLOW, NONE, KARMADA)
+# In this order they take turns: what we do after our turn, such as giving back what was taken in advance, is over when
+# those come that we are compared with.
+ALL: Final = (OURS, NONE, ALLOW, KARMADA)
 
 _LABEL: Final = "bench.quota.karmada.io/setup"
 _SLUGS: Final = {OURS: "ours", ALLOW: "allow", NONE: "none", KARMADA: "karmada"}
@@ -49,6 +51,7 @@ SHAPE: Final = Shape(
         "federation-apiserver": [
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
+            "--delete-collection-workers=16",  # what is cleared away between turns
             "--audit-log-path=",
             "--audit-policy-file=",
         ],
@@ -127,14 +130,14 @@ class Ground:
     def namespaces(self, setup: str, prefix: str, count: int, cpu: str) -> list[str]:
         """New namespaces of a set-up, each with a quota that its hook obeys and that is in force."""
         found = [f"{prefix}-{_SLUGS[setup]}-{number}" for number in range(count)]
-        for name in found:
-            labels = {_LABEL: _SLUGS[setup], "namespace.karmada.io/skip-auto-propagation": "true"}
-            self.federation.kubectl.apply(
+        labels = {_LABEL: _SLUGS[setup], "namespace.karmada.io/skip-auto-propagation": "true"}
+        self.federation.kubectl.apply(
+            *(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-            )
-        quotas = [quota for name in found for quota in _quotas(setup, name, cpu)]
-        if quotas:
-            self.federation.kubectl.apply(*quotas)
+                for name in found
+            ),
+            *(quota for name in found for quota in _quotas(setup, name, cpu)),
+        )
         if setup == OURS:
             self._await_quotas(set(found))
         return found
