@@ -106,7 +106,7 @@ class AccountController:
     def _with_members(self, key: ObjectKey, account: Account) -> tuple[Account, list[undercount.Undercount]]:
         """The account with what is known of the members, and what is to be said for the first time."""
         quota, now = karmadaquota.quota(account), datetime.now(UTC)
-        shape = f"{account.uid} {account.lens.shape}"
+        shape = f"{account.uid} {account.shape}"
         watch = self._watches.get(key)
         if watch is None or watch.shape != shape:
             watch = self._watches[key] = member_usage.Watch(shape)

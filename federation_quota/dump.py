@@ -70,7 +70,7 @@ def describe_account(
         "observed": account.observed,
         "active": account.is_active,
         "why_not": _why_not(account, view),
-        "joined": sorted(replica for replica, shape in account.joined if shape == account.lens.shape),
+        "joined": sorted(replica for replica, shape in account.joined if shape == account.shape),
         "reservations": [
             {
                 "id": one.id,

@@ -78,19 +78,21 @@ class Resources(Mapping[str, Quantity]):
             return self
         if not self._amounts:
             return other
-        total = dict(self._amounts)
+        total = self._amounts.copy()
         for name, amount in other._amounts.items():
-            total[name] = total[name] + amount if name in total else amount
-        return Resources(total)
+            known = total.get(name)
+            _keep(total, name, amount if known is None else known + amount)
+        return _made(total)
 
     def __sub__(self, other: "Resources") -> "Resources":
         """Exactly what is left, below zero where more is taken than is there."""
         if not other._amounts:
             return self
-        total = dict(self._amounts)
+        total = self._amounts.copy()
         for name, amount in other._amounts.items():
-            total[name] = total[name] - amount if name in total else -amount
-        return Resources(total)
+            known = total.get(name)
+            _keep(total, name, -amount if known is None else known - amount)
+        return _made(total)
 
     def __mul__(self, count: int) -> "Resources":
         if count == 1:
@@ -101,11 +103,12 @@ class Resources(Mapping[str, Quantity]):
         """The larger amount of each resource; amounts are not negative here."""
         if not other._amounts or other is self:
             return self
-        larger = dict(self._amounts)
+        larger = self._amounts.copy()
         for name, amount in other._amounts.items():
-            if name not in larger or larger[name] < amount:
+            known = larger.get(name)
+            if known is None or known < amount:
                 larger[name] = amount
-        return Resources(larger)
+        return _made(larger)
 
     def to_json(self) -> dict[str, str]:
         """As an object's field has it, names in order."""
@@ -113,6 +116,20 @@ class Resources(Mapping[str, Quantity]):
 
     def __repr__(self) -> str:
         return f"Resources({', '.join(f'{name}={self._amounts[name]}' for name in sorted(self._amounts))})"
+
+
+def _keep(amounts: dict[str, Quantity], name: str, amount: Quantity) -> None:
+    if amount.is_zero:
+        amounts.pop(name, None)
+    else:
+        amounts[name] = amount
+
+
+def _made(amounts: dict[str, Quantity]) -> Resources:
+    """The vector of amounts none of which is zero: every admission makes a dozen, and need not look again."""
+    made = Resources.__new__(Resources)
+    made._amounts = amounts
+    return made
 
 
 NOTHING: Final = Resources()

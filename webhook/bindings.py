@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from federation_quota import karmadaquota
 from federation_quota.accounting.accountant import Accountant
@@ -39,18 +40,19 @@ class BindingReview:
             old=claim(old) if old else NO_CLAIM,
             uid=None if old else new.uid,
             base=old.version if old else None,
-            time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            time=_text(self.now().replace(microsecond=0)),
         )
-        if new.is_deleting and not ask.increases:
+        increases = ask.increases
+        if new.is_deleting and not increases:
             return ALLOWED  # finalizers go; what it has is counted until it is gone, and it gets no more
         is_system = self.is_system(request.user_info.username)
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if ask.increases else "")
+        fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if increases else "")
         if fault and self.accountant.accounts(new.key.namespace):
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
-        if not ask.increases:
+        if not increases:
             return ALLOWED
         answer = await self.accountant.answer(
             new.key.namespace,
@@ -73,6 +75,11 @@ class BindingReview:
             return True
         accounts = {account.name: account for account in self.accountant.accounts(namespace)}
         return name in accounts and karmadaquota.quota(accounts[name]).on_exceeded == karmadaquota.WARN
+
+
+@lru_cache(maxsize=2)  # many are judged within one second
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _verdict(binding: Binding, answer: Answer) -> Verdict:

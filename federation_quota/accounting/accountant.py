@@ -174,7 +174,7 @@ class Accountant:
     def _next(self, namespace: str, passage: "_Passage") -> Committer | None:
         """The first account, in the one order that all replicas keep, that the ask has yet to pass."""
         for account in self.accounts(namespace):
-            if (account.name, account.uid, account.lens.shape) not in passage.passed:
+            if (account.name, account.uid, account.shape) not in passage.passed:
                 return self._committers[namespace][account.name]
         return None
 
@@ -199,4 +199,4 @@ class _Passage:
         elif isinstance(outcome, Undecided):
             self.answer = Later(f"quota {committer.name}: {outcome.reason}")
         elif account is not None:
-            self.passed.add((committer.name, account.uid, account.lens.shape))
+            self.passed.add((committer.name, account.uid, account.shape))

@@ -205,7 +205,7 @@ class Treasurer:
 
     def _basis_of(self, account: Account) -> object:
         """What must not change while an advance is spent. A limit that falls is obeyed as soon as it is known."""
-        return account.uid, account.lens.shape, self._replica(), account.limits, account.unbound
+        return account.uid, account.shape, self._replica(), account.limits, account.unbound
 
     @staticmethod
     def _now() -> float:

@@ -52,10 +52,15 @@ class Account:
         """What it sees of a claim."""
         return Lens(self.selector, frozenset(canonical(name) for name in self.limits))
 
+    @cached_property
+    def shape(self) -> str:
+        """A short text for the lens: what replicas join for."""
+        return self.lens.shape
+
     @property
     def is_active(self) -> bool:
         """Whether its books are complete for what it limits now."""
-        return self.active_shape == self.lens.shape
+        return self.active_shape == self.shape
 
     @property
     def is_full(self) -> bool:

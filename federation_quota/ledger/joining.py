@@ -59,7 +59,7 @@ class Journal:
 
 def has_joined(account: Account, replica: str) -> bool:
     """Whether the replica has brought what it knows to the account as it is now."""
-    return (replica, account.lens.shape) in account.joined
+    return (replica, account.shape) in account.joined
 
 
 def join(account: Account, replica: str, recent: Iterable[Reservation], observed: int = 0) -> Account:
@@ -73,7 +73,7 @@ def join(account: Account, replica: str, recent: Iterable[Reservation], observed
     brought = [one for one in recent if one.id not in known and account.lens.cost(one.claim)]
     if brought and len(known) + len(brought) > MOST_RESERVATIONS:
         return account
-    shape = account.lens.shape
+    shape = account.shape
     # Those who joined an earlier shape have yet to join this one.
     joined = frozenset({*(pair for pair in account.joined if pair[1] == shape), (replica, shape)})
     # What the replica was advanced is what it brings, or was never used.
@@ -86,7 +86,7 @@ def join(account: Account, replica: str, recent: Iterable[Reservation], observed
 def activate(account: Account, live: Iterable[str]) -> Account:
     """The account, active if all live replicas have joined it; `live` includes those gone too lately to be sure of."""
     if all(has_joined(account, replica) for replica in live):
-        return replace(account, active_shape=account.lens.shape)
+        return replace(account, active_shape=account.shape)
     return account
 
 

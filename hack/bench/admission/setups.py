@@ -26,9 +26,7 @@ OURS: Final = "ours"
 ALLOW: Final = "always allow"
 NONE: Final = "no webhook"
 KARMADA: Final = "Karmada's own"
-# In this order they take turns: what we do after our turn, such as giving back what was taken in advance, is over when
-# those come that we are compared with.
-ALL: Final = (OURS, NONE, ALLOW, KARMADA)
+ALL: Final = (OURS, ALLOW, NONE, KARMADA)
 
 _LABEL: Final = "bench.quota.karmada.io/setup"
 _SLUGS: Final = {OURS: "ours", ALLOW: "allow", NONE: "none", KARMADA: "karmada"}
