@@ -27,8 +27,8 @@ ALLOW: Final = "always allow"
 NONE: Final = "no webhook"
 KARMADA: Final = "Karmada's own"
 ALL: Final = (OURS, ALLOW, NONE, KARMADA)
-# In four rounds each comes once at every place, and once after every other: what one leaves behind, such as a store full
-# of deletions, hits the next.
+# In four rounds each comes once at every place, and once after every other: what one leaves behind, such as a store
+# full of deletions, hits the next.
 ORDERS: Final = (
     (OURS, ALLOW, KARMADA, NONE),
     (ALLOW, NONE, OURS, KARMADA),
