@@ -83,6 +83,8 @@ class Binding:
     is_preserved: bool = False
     """What it propagated stays in the members when it goes (`preserveResourcesOnDeletion`)."""
     is_preemptible: bool = True
+    capacity: str = ""
+    """Its label in an elastic tree: `in-quota` or `over-quota`."""
     stamp: Stamp = NO_STAMP
     scheduled_reason: str = ""
     """Why it is not scheduled, where Karmada's scheduler said so: `QuotaExceeded`, `NoClusterFit`."""

@@ -267,6 +267,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         is_deleting=metadata.deletion_timestamp is not None,
         is_preserved=spec.preserve_resources_on_deletion is True,
         is_preemptible=metadata.labels is None or metadata.labels.preemptible != stamp.FALSE,
+        capacity=intern(metadata.labels.capacity) if metadata.labels is not None else "",
         stamp=ours,
         scheduled_reason=_scheduled_reason(shape.status),
         created=metadata.creation_timestamp or "",
