@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from federation_quota import karmadaquota
+from federation_quota import bookkeeping, karmadaquota
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.binding import Binding
@@ -47,7 +47,7 @@ class BindingReview:
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if ask.increases else "")
+        fault = new.fault or new.stamp.fault or (bookkeeping.unwritable(ask.reservation) if ask.increases else "")
         if fault and self.accountant.accounts(new.key.namespace):
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
         if not ask.increases:
