@@ -3,12 +3,13 @@
 Translation only. The ledger's part of a leaf's status (reservations and what belongs to them) is not touched here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from federation_quota.elastic import ask
 from federation_quota.elastic.ask import Ask
+from federation_quota.elastic.capacity import Holding
 from federation_quota.elastic.runtime import Standing
 from federation_quota.elastic.unit import Steps, available, quantities, to_json
 from federation_quota.quantity import QuantityError, parse
@@ -53,6 +54,26 @@ def write(standing: Standing, published: Steps, figures: Figures, generation: in
     return written
 
 
+def write_tree(
+    total: Steps, used: Steps, system_used: Steps, standings: Mapping[str, Standing], holding: Holding, generation: int
+) -> dict[str, Any]:
+    """The status of a tree; `standings` are those of its first level."""
+    resources = {name for standing in standings.values() for name in standing.demand}
+    there = {name: total.get(name, 0) for name in resources}
+    taken = {name: used.get(name, 0) for name in resources}
+    return {
+        "total": to_json(total),
+        "request": to_json(_sum(standing.passed_up for standing in standings.values())),
+        "used": to_json(taken),
+        "systemUsed": to_json(system_used),
+        "min": to_json(_sum(standing.guaranteed for standing in standings.values())),
+        "clusters": list(holding.clusters),
+        "absent": list(holding.absent),
+        "summary": summary(taken, there),
+        "observedGeneration": generation,
+    }
+
+
 def summary(used: Steps, limit: Steps) -> str:
     """Used and limit of each resource, in one line."""
     amounts, limits = quantities({name: used.get(name, 0) for name in limit}), quantities(limit)
@@ -68,6 +89,14 @@ def published(status: Mapping[str, Any]) -> dict[str, int]:
         except QuantityError:
             continue
     return found
+
+
+def _sum(tables: Iterable[Steps]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for table in tables:
+        for resource, amount in table.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
 
 
 def _present(amounts: Steps) -> dict[str, int]:
