@@ -108,9 +108,16 @@ class Binding:
 
         One of which nothing but its name could be read is taken for what it was, except that it counts as not held.
         """
-        if not self.fault or previous.uid != self.uid:
+        if previous.uid != self.uid or not (self.fault or self.stamp.fault):
             return self
-        known = self if self.template.kind else replace(previous, version=self.version, fault=self.fault, is_held=False)
+        known = self
+        if self.stamp.fault:
+            # Nobody knows any more where it is charged: it stays where it was, and nothing is judged beside it.
+            known = replace(self, stamp=replace(previous.stamp, fault=self.stamp.fault))
+        if not self.fault:
+            return known
+        if not self.template.kind:
+            known = replace(previous, version=self.version, fault=self.fault, is_held=False)
         return replace(
             known,
             demand=known.demand.maximum(previous.demand),

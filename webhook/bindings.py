@@ -2,15 +2,17 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from federation_quota import bookkeeping, karmadaquota
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.binding import Binding
+from federation_quota.elastic import leaf
 from federation_quota.kube import codec
 from federation_quota.kube.mirrors import claim
+from federation_quota.ledger import domain
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
 from webhook.holding import held_text
@@ -26,6 +28,7 @@ class BindingReview:
     is_warning_only: bool = False  # the break-glass for the whole system
     would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
     note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
+    note_ask: Callable[[str, Binding, Binding | None], None] = lambda _leaf, _new, _old: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
@@ -41,38 +44,59 @@ class BindingReview:
             base=old.version if old else None,
             time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        if new.is_deleting and not ask.increases:
+        asks = {new.key.namespace: ask} if ask.increases else {}
+        if new.stamp.leaf:
+            asks |= _leaf_asks(ask, new, old)
+        if new.is_deleting and not asks:
             return ALLOWED  # finalizers go; what it has is counted until it is gone, and it gets no more
         is_system = self.is_system(request.user_info.username)
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        fault = new.fault or new.stamp.fault or (bookkeeping.unwritable(ask.reservation) if ask.increases else "")
-        if fault and self.accountant.accounts(new.key.namespace):
+        fault = new.fault or new.stamp.fault or (bookkeeping.unwritable(ask.reservation) if asks else "")
+        if fault and self._is_accounted(new):
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
-        if not ask.increases:
+        if not asks:
             return ALLOWED
         answer = await self.accountant.answer(
-            new.key.namespace,
-            ask,
-            deadline=deadline,
-            dry_run=bool(request.dry_run),
-            may_exceed=lambda name: self._may_exceed(new.key.namespace, name),
+            asks, deadline=deadline, dry_run=bool(request.dry_run), may_exceed=self._may_exceed
         )
         if isinstance(answer, Denied):
             denial = answer.denial
-            if self.would_hold(new, old, denial.quota):
+            if domain.is_leaf(denial.namespace):
+                if not request.dry_run:
+                    self.note_ask(denial.quota, new, old)
+            elif self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.
                 return later(f"{denial.message}: it is held when it is asked for again")
-            if not request.dry_run and not is_system:
+            elif not request.dry_run and not is_system:
                 self.note(denial.quota, new, old, denial.message)
         return _verdict(new, answer)
+
+    def _is_accounted(self, binding: Binding) -> bool:
+        """Whether there is anybody to account for it."""
+        leaf = binding.stamp.leaf
+        return bool(
+            self.accountant.accounts(binding.key.namespace)
+            or (leaf and self.accountant.accounts(domain.of_leaf(leaf)))
+        )
 
     def _may_exceed(self, namespace: str, name: str) -> bool:
         if self.is_warning_only:
             return True
+        if domain.is_leaf(namespace):
+            return False
         accounts = {account.name: account for account in self.accountant.accounts(namespace)}
         return name in accounts and karmadaquota.quota(accounts[name]).on_exceeded == karmadaquota.WARN
+
+
+def _leaf_asks(ask: Ask, new: Binding, old: Binding | None) -> dict[str, Ask]:
+    """The ask of the leaf that a binding is under, if that has to grow: what was under another counts as nothing."""
+    place = domain.of_leaf(new.stamp.leaf)
+    was_here = old is not None and old.stamp.leaf == new.stamp.leaf
+    before = leaf.claim(old) if old is not None and was_here else NO_CLAIM
+    found = replace(ask, binding=domain.name_in(place, new.key), new=leaf.claim(new), old=before)
+    return {place: found} if found.increases else {}
 
 
 def _verdict(binding: Binding, answer: Answer) -> Verdict:

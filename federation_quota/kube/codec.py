@@ -122,10 +122,10 @@ def decode_version(body: Encoded) -> int:
     return _version(_decode(_IDENTITY, body, "object").metadata.resource_version)
 
 
-def decode_name_and_version(body: Encoded) -> tuple[str, int]:
+def decode_key_and_version(body: Encoded) -> tuple[ObjectKey, int]:
     """The name and resourceVersion of any object."""
     metadata = _decode(_IDENTITY, body, "object").metadata
-    return metadata.name, _version(metadata.resource_version)
+    return ObjectKey(metadata.namespace, metadata.name), _version(metadata.resource_version)
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
