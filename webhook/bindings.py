@@ -75,11 +75,10 @@ class BindingReview:
 
     def _is_accounted(self, binding: Binding) -> bool:
         """Whether there is anybody to account for it."""
-        leaf = binding.stamp.leaf
-        return bool(
-            self.accountant.accounts(binding.key.namespace)
-            or (leaf and self.accountant.accounts(domain.of_leaf(leaf)))
-        )
+        places = [binding.key.namespace]
+        if binding.stamp.leaf:
+            places.append(domain.of_leaf(binding.stamp.leaf))
+        return any(self.accountant.accounts(place) for place in places)
 
     def _may_exceed(self, namespace: str, name: str) -> bool:
         if self.is_warning_only:

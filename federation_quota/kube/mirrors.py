@@ -13,7 +13,6 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.view import Entry
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 
@@ -180,54 +179,6 @@ class PriorityMirror:
     def delete(self, item: PriorityClass) -> None:
         """A class was deleted."""
         self.values.pop(item.name, None)
-
-    def bookmark(self, version: int) -> None:
-        """Nothing follows from it."""
-
-
-class Namespace(msgspec.Struct, frozen=True):
-    """A namespace, reduced to its labels."""
-
-    name: str
-    labels: dict[str, str]
-
-
-class _LabelledMetadata(msgspec.Struct):
-    name: str
-    labels: dict[str, str] | None = None
-
-
-class _Labelled(msgspec.Struct):
-    metadata: _LabelledMetadata
-
-
-_LABELLED = msgspec.json.Decoder(_Labelled)
-
-
-class NamespaceMirror:
-    """The labels of each namespace."""
-
-    def __init__(self) -> None:
-        self.labels: dict[str, Mapping[str, str]] = {}
-
-    @staticmethod
-    def decode(body: bytes) -> Namespace:
-        """The namespace in an object's bytes."""
-        found = _LABELLED.decode(body).metadata
-        return Namespace(found.name, found.labels or {})
-
-    def replace(self, items: Sequence[Namespace], version: int) -> None:
-        """Everything was listed anew."""
-        self.labels.clear()  # in place: others look at this very table
-        self.labels.update((item.name, item.labels) for item in items)
-
-    def upsert(self, item: Namespace) -> None:
-        """A namespace was stored."""
-        self.labels[item.name] = item.labels
-
-    def delete(self, item: Namespace) -> None:
-        """A namespace was deleted."""
-        self.labels.pop(item.name, None)
 
     def bookmark(self, version: int) -> None:
         """Nothing follows from it."""
