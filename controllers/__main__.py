@@ -183,7 +183,9 @@ class Candidate:
         ]
         self._watching = Watching(self._observation, self._bindings)
         self._forest = ForestMirror(federation, lambda: self._trees.forest_changed())
-        self._trees = TreeController(self._watching, self._forest, store, reporting)
+        self._trees = TreeController(
+            self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
+        )
         self._elastic: list[Reflector[Any]] = [
             Reflector(
                 federation,

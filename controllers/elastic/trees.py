@@ -8,7 +8,7 @@ go wrong is the webhook's to catch, which judges each write by the leaf's accoun
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
@@ -68,7 +68,15 @@ class Rest:
 class TreeController:
     """Reconciles trees. Told of every change; `run` for as long as this leads."""
 
-    def __init__(self, watching: Watching, forest: ForestMirror, store: Store, reporting: Reporting) -> None:
+    def __init__(
+        self,
+        watching: Watching,
+        forest: ForestMirror,
+        store: Store,
+        reporting: Reporting,
+        *,
+        is_warning_only: bool = False,
+    ) -> None:
         self._watching = watching
         self._forest = forest
         self._publishing = Publishing(watching, store)
@@ -77,6 +85,7 @@ class TreeController:
         self._rests: dict[str, Rest] = {}
         self._told: set[str] = set()  # held ones of which it was said
         self._leads_since = 0.0
+        self._is_warning_only = is_warning_only  # nothing waits, and nothing gives way
 
     def busy_seconds(self) -> float:
         """How long the longest work that is under way has taken so far."""
@@ -132,13 +141,15 @@ class TreeController:
         if tree == _ALL:
             for name in {one.tree for one in forest.quotas.values()} | forest.roots.keys():
                 self._queue.add(name)
-            return None
+            return await self._release_strays(forest, clock, client)
         estate = self._watching.estate(tree, forest)
         resting = {name for name, rest in self._rests.items() if rest.until > clock}
         seen = self._watching.situation(tree, forest, estate, clock=clock, resting=resting)
         if seen is None:
             return BEHIND_SECONDS
         found = await self._planned(seen)
+        if self._is_warning_only:
+            found = _unbound(seen, found)
         self._watching.over_since[tree] = found.over_since
         is_young = clock < self._leads_since + YOUNG_SECONDS
         if found.lowerings or (found.raises and not is_young):
@@ -154,6 +165,22 @@ class TreeController:
         looks += [rest.until - clock for name, rest in self._rests.items() if name in resting]
         looks += [YOUNG_SECONDS] if is_young else []
         return min((max(one, BEHIND_SECONDS) for one in looks if one is not None), default=None)
+
+    async def _release_strays(self, forest: Forest, clock: float, client: Client) -> float | None:
+        """Let go what waits for a quota that is gone. Where it falls under another, the webhook holds it for that."""
+        strays = [
+            one
+            for name, here in self._watching.by_leaf.items()
+            if name not in forest.quotas
+            for one in here.values()
+            if one.is_held and not one.is_deleting
+        ]
+        rests = {one.key: self._rests[str(one.key)].until for one in strays if str(one.key) in self._rests}
+        for one in strays:
+            if rests.get(one.key, clock) <= clock:
+                outcome, _ = await releasing.released(client, one)
+                self._released(one)(outcome)
+        return max(min(rests.values()) - clock, BEHIND_SECONDS) if rests else None
 
     async def _planned(self, seen: Situation) -> Plan:
         if sum(len(leaf.bindings) for leaf in seen.leaves.values()) + len(seen.leaves) < MANY_BINDINGS:
@@ -250,6 +277,14 @@ class TreeController:
         return statuses.write_tree(
             estate.total, used, unit.asked(estate.system_used), first, estate.holding, generation
         )
+
+
+def _unbound(seen: Situation, found: Plan) -> Plan:
+    """The plan where quotas only warn."""
+    held = [one for leaf in seen.leaves.values() for one in leaf.bindings if one.is_held and not one.is_deleting]
+    return replace(
+        found, releases=[one for one in held if str(one.key) not in seen.resting], displacements=[], hindered={}
+    )
 
 
 def _why(leaf: str, obstacle: Obstacle, account: Account | None) -> str:

@@ -31,7 +31,8 @@ from federation_quota.elastic.tree import Tree
 from federation_quota.elastic.unit import Steps
 from federation_quota.resources import NOTHING, Resources
 
-QUOTA_EXCEEDED: Final = "QuotaExceeded"
+# Why Karmada's scheduler says that it could not write what it had decided: refused, or told to come again.
+REFUSED: Final = frozenset({"QuotaExceeded", "SchedulerError"})
 # How late it may be noticed that an ask has ended: runtimes fall that much later.
 ASK_LOOK_SECONDS: Final = 5.0
 
@@ -197,9 +198,9 @@ def _fill(seen: Situation, name: str, leaf: Leaf, found: Plan) -> Iterator[float
         if room.obstacle(one) is None:
             room = room.take(one)
             binding = by_name[one.name]
-            if binding.scheduled_reason == QUOTA_EXCEEDED and one.name not in seen.resting:
+            if binding.scheduled_reason in REFUSED and one.name not in seen.resting:
                 found.wakes.append(binding)
-    waiting = [occupant.waiting(one) for one in by_name.values() if one.is_held]
+    waiting = list(_waiting(by_name.values(), asked))
     released, hindered = release.choose((one for one in waiting if one.name not in seen.resting), room)
     found.releases.extend(by_name[one.name] for one in released)
     found.hindered.update(hindered)
@@ -207,12 +208,20 @@ def _fill(seen: Situation, name: str, leaf: Leaf, found: Plan) -> Iterator[float
         _preempt(name, [one for one in waiting if one.name in hindered], inside, room, by_name, found)
 
 
+def _waiting(bindings: Iterable[Binding], asked: Mapping[str, Resources]) -> Iterator[Occupant]:
+    """What is held, with all that it is known to cost: of one that was displaced, every copy that it was refused."""
+    for one in bindings:
+        if one.is_held:
+            found = occupant.waiting(one)
+            yield replace(found, charge=found.charge.maximum(asked.get(found.name, NOTHING)))
+
+
 def _unfinished(bindings: Iterable[Binding], asked: Mapping[str, Resources]) -> Iterator[Occupant]:
     """What each that is not held has yet to get: all of it where it has no clusters, else what it was refused."""
     for one in bindings:
         if one.is_suspended:
             continue
-        name, is_refused = str(one.key), one.scheduled_reason == QUOTA_EXCEEDED
+        name, is_refused = str(one.key), one.scheduled_reason in REFUSED
         if not one.clusters and one.scheduled_reason and not is_refused:
             continue  # no cluster can take it: nothing is kept for it
         if one.clusters and not is_refused and name not in asked:
@@ -229,7 +238,7 @@ def _grants(seen: Situation, used: Mapping[str, Steps]) -> Grants:
             continue
         asked = {one.binding: one.charge for one in leaf.asks}
         there = [one for one in leaf.bindings if not one.is_deleting]
-        held = (occupant.waiting(one) for one in there if one.is_held and str(one.key) not in seen.resting)
+        held = (one for one in _waiting(there, asked) if one.name not in seen.resting)
         waiting += (_workload(one, name) for one in (*_unfinished(there, asked), *held))
         labels = labelling.label(
             (occupant.occupying(one) for one in there if one.assigned), unit.quantities(seen.tree.nodes[name].min)
