@@ -30,7 +30,7 @@ class BindingReview:
     is_warning_only: bool = False  # the break-glass for the whole system
     would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
     note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
-    note_ask: Callable[[str, Binding, Binding | None], None] = lambda _leaf, _new, _old: None
+    note_ask: Callable[[str, Binding], None] = lambda _leaf, _new: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
@@ -56,7 +56,7 @@ class BindingReview:
             denial = answer.denial
             if domain.is_leaf(denial.namespace):
                 if not request.dry_run:
-                    self.note_ask(denial.quota, new, old)
+                    self.note_ask(denial.quota, new)
             elif self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.
                 return later(f"{denial.message}: it is held when it is asked for again")
