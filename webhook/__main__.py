@@ -18,6 +18,7 @@ from federation_quota.health import Check, Health, failing, not_stuck
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
+from federation_quota.kube.forest import ForestMirror
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import PRIORITY_CLASSES, BindingMirror, PriorityMirror, QuotaMirror
 from federation_quota.kube.presence import Presence
@@ -31,6 +32,7 @@ from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
 from webhook.advice import Advice
 from webhook.bindings import BindingReview
+from webhook.elastic import ElasticReview, Trail
 from webhook.holding import Holding
 from webhook.quotas import QuotaReview
 from webhook.server import Server
@@ -158,6 +160,7 @@ class Replica:
         )
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
+        self._forest = ForestMirror(federation)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
         advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
@@ -175,6 +178,7 @@ class Replica:
             ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
+        elastic = ElasticReview(self._forest, is_system, Trail())
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
@@ -182,6 +186,8 @@ class Replica:
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
+                hooks.VALIDATE_ELASTIC: elastic,
+                hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_WORKS: works,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
@@ -194,7 +200,8 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
+        watched = (*self._trust.reflectors, *self._forest.reflectors)
+        runs += [self._waiting.run(), *(reflector.run() for reflector in watched)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
         async with self._monitor():
@@ -294,6 +301,7 @@ class Replica:
         view = self._observation.view
         accountant = self._accountant
         reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
+        reflectors += self._forest.reflectors
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},
