@@ -45,6 +45,7 @@ from federation_quota.room import Room
 from webhook.advice import Advice
 from webhook.asks import AskList
 from webhook.bindings import BindingReview
+from webhook.elastic import ElasticReview, Trail
 from webhook.holding import Holding
 from webhook.leaves import Leaves
 from webhook.quotas import QuotaReview
@@ -209,6 +210,7 @@ class Replica:
             ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
+        elastic = ElasticReview(self._forest, is_system, Trail())
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
@@ -221,6 +223,8 @@ class Replica:
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
+                hooks.VALIDATE_ELASTIC: elastic,
+                hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_WORKS: works,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
