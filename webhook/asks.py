@@ -30,20 +30,25 @@ REMEMBERED_SECONDS: Final = 10.0
 _WORKERS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Note:
     ask: Ask
     key: ObjectKey
-    was_stored: bool
     refused_at: float
+    is_listed: bool = False
+    losses: int = 0  # how often the status came back without it
+
+    def see(self, is_listed: bool) -> None:
+        """The status as it is now."""
+        self.losses += self.is_listed and not is_listed
+        self.is_listed = is_listed
 
     def is_over(self, binding: Binding | None, now: float) -> bool:
-        """Whether it has what it was refused, or is gone, or what becomes of it no longer matters."""
-        if now - self.refused_at > REMEMBERED_SECONDS:
+        """Whether it was struck off since, has what it was refused, or what becomes of it no longer matters."""
+        if now - self.refused_at > REMEMBERED_SECONDS or self.losses > 1:
             return True
-        if binding is None:
-            return self.was_stored
-        return all(binding.assigned[name] >= amount for name, amount in self.ask.charge.items())
+        # One that this replica does not know may be too young for it.
+        return binding is not None and all(binding.assigned[name] >= amount for name, amount in self.ask.charge.items())
 
 
 class AskList:
@@ -64,20 +69,25 @@ class AskList:
         self._notes: dict[str, dict[str, _Note]] = {}  # by leaf, by binding
         self._queue: WorkQueue[str] = WorkQueue("asks", coalesce_seconds=COALESCE_SECONDS)
 
-    def note(self, name: str, new: Binding, old: Binding | None) -> None:
+    def note(self, name: str, new: Binding) -> None:
         """That leaf refused what was to be assigned to a binding."""
         notes = self._notes.setdefault(name, {})
         wanted = Ask(str(new.key), leaf.claim(new).charge, self._time(LASTS_SECONDS))
-        loop_time = asyncio.get_running_loop().time()
-        notes.pop(wanted.binding, None)  # the last refused is the last to be dropped
-        notes[wanted.binding] = _Note(wanted, new.key, old is not None, loop_time)
+        known = notes.pop(wanted.binding, None)  # the last refused is the last to be dropped
+        is_listed = known is not None and known.is_listed
+        refused_at = asyncio.get_running_loop().time()
+        notes[wanted.binding] = _Note(wanted, new.key, refused_at, is_listed)
         if len(notes) > MOST_ASKS:
             del notes[next(iter(notes))]
         self._queue.add(name)
 
     def learn(self, account: Account) -> None:
         """The leaf as the watch saw it."""
-        if account.name in self._notes:
+        notes = self._notes.get(account.name)
+        if notes:
+            listed = {one.binding for one in leaf.asks(account)}
+            for name, note in notes.items():
+                note.see(name in listed)
             self._queue.add(account.name)
 
     async def run(self) -> NoReturn:

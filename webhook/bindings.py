@@ -1,13 +1,15 @@
 """Reviews of ResourceBindings: is there quota for what it asks, and is what protects the quota untouched?"""
 
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from federation_quota import bookkeeping, karmadaquota
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
+from federation_quota.api.elastic import LONGEST_QUALIFIED
+from federation_quota.api.meta import LONGEST_NAME
 from federation_quota.binding import Binding
 from federation_quota.elastic import leaf
 from federation_quota.kube import codec
@@ -28,32 +30,21 @@ class BindingReview:
     is_warning_only: bool = False  # the break-glass for the whole system
     would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
     note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
-    note_ask: Callable[[str, Binding, Binding | None], None] = lambda _leaf, _new, _old: None
+    note_ask: Callable[[str, Binding], None] = lambda _leaf, _new: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """Judge a CREATE or UPDATE."""
         new = codec.decode_binding(request.object)
         old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
-        ask = Ask(
-            id=secrets.token_hex(8),
-            binding=new.key.name,
-            new=claim(new),
-            old=claim(old) if old else NO_CLAIM,
-            uid=None if old else new.uid,
-            base=old.version if old else None,
-            time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-        )
-        asks = {new.key.namespace: ask} if ask.increases else {}
-        if new.stamp.leaf:
-            asks |= _leaf_asks(ask, new, old)
+        asks = asks_of(new, old, identifier=secrets.token_hex(8), time=self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
         if new.is_deleting and not asks:
             return ALLOWED  # finalizers go; what it has is counted until it is gone, and it gets no more
         is_system = self.is_system(request.user_info.username)
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        fault = new.fault or new.stamp.fault or (bookkeeping.unwritable(ask.reservation) if asks else "")
+        fault = new.fault or new.stamp.fault or _unwritable(asks)
         if fault and self._is_accounted(new):
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
         if not asks:
@@ -65,7 +56,7 @@ class BindingReview:
             denial = answer.denial
             if domain.is_leaf(denial.namespace):
                 if not request.dry_run:
-                    self.note_ask(denial.quota, new, old)
+                    self.note_ask(denial.quota, new)
             elif self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.
                 return later(f"{denial.message}: it is held when it is asked for again")
@@ -89,13 +80,31 @@ class BindingReview:
         return name in accounts and karmadaquota.quota(accounts[name]).on_exceeded == karmadaquota.WARN
 
 
-def _leaf_asks(ask: Ask, new: Binding, old: Binding | None) -> dict[str, Ask]:
-    """The ask of the leaf that a binding is under, if that has to grow: what was under another counts as nothing."""
-    place = domain.of_leaf(new.stamp.leaf)
-    was_here = old is not None and old.stamp.leaf == new.stamp.leaf
-    before = leaf.claim(old) if old is not None and was_here else NO_CLAIM
-    found = replace(ask, binding=domain.name_in(place, new.key), new=leaf.claim(new), old=before)
-    return {place: found} if found.increases else {}
+def asks_of(new: Binding, old: Binding | None, *, identifier: str, time: str = "") -> dict[str, Ask]:
+    """What a change asks for in each domain in which something could have to grow for it.
+
+    Of the leaf that it is under: what was under another counts as nothing there.
+    """
+    asks = {}
+    uid, base = (new.uid, None) if old is None else (None, old.version)
+    ask = Ask(identifier, new.key.name, claim(new), claim(old) if old else NO_CLAIM, uid, base, time)
+    if ask.increases:
+        asks[new.key.namespace] = ask
+    if new.stamp.leaf:
+        place = domain.of_leaf(new.stamp.leaf)
+        before = leaf.claim(old) if old is not None and old.stamp.leaf == new.stamp.leaf else NO_CLAIM
+        ask = Ask(identifier, domain.name_in(place, new.key), leaf.claim(new), before, uid, base, time)
+        if ask.increases:
+            asks[place] = ask
+    return asks
+
+
+def _unwritable(asks: Mapping[str, Ask]) -> str:
+    for place, ask in asks.items():
+        longest = LONGEST_QUALIFIED if domain.is_leaf(place) else LONGEST_NAME
+        if fault := bookkeeping.unwritable(ask.reservation, longest):
+            return fault
+    return ""
 
 
 def _verdict(binding: Binding, answer: Answer) -> Verdict:

@@ -34,8 +34,10 @@ from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
 from federation_quota.room import Room
 from tests.unit.documents import BINDING
+from tests.unit.forests import Mirror
 from webhook.advice import Advice
 from webhook.bindings import BindingReview
+from webhook.elastic import ElasticReview, Trail
 from webhook.holding import Holding
 from webhook.quotas import QuotaReview
 from webhook.server import Server
@@ -49,6 +51,8 @@ PATHS = (
     hooks.VALIDATE_BINDINGS,
     hooks.STAMP_BINDINGS,
     hooks.VALIDATE_QUOTAS,
+    hooks.VALIDATE_ELASTIC,
+    hooks.MANAGE_ELASTIC,
     hooks.VALIDATE_WORKS,
     hooks.WARN_WORKLOADS,
     hooks.DENY_WORKLOADS,
@@ -95,6 +99,15 @@ QUOTAS = [
     stored_quota("cpu", {"cpu": "1000000", "pods": "2000000000"}),
     stored_quota("held", {"memory": "1Ei", "count/deployments.apps": "10"}, karmadaquota.HOLD),
 ]
+
+
+# A parent with room below it.
+PARENT: dict[str, Any] = {
+    "apiVersion": "quota.karmada.io/v1alpha1",
+    "kind": "CompositeElasticQuota",
+    "metadata": {"name": "dept", "uid": "uid-dept", "generation": 1},
+    "spec": {"min": {"cpu": "10"}, "managers": [{"kind": "User", "name": "somebody"}]},
+}
 
 
 class Api:
@@ -217,11 +230,15 @@ class World:
         )
         advice = Advice(accountant, observation, mirror, client)
         bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note)
+        self._trail = Trail()
+        elastic = ElasticReview(Mirror(PARENT), _is_system, self._trail)
         server = Server(
             {
                 hooks.VALIDATE_BINDINGS: bindings,
                 hooks.STAMP_BINDINGS: holding,
                 hooks.VALIDATE_QUOTAS: QuotaReview(_is_system),
+                hooks.VALIDATE_ELASTIC: elastic,
+                hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True),
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
@@ -238,6 +255,8 @@ class World:
 
     async def _ask(self, path: str, body: bytes, binding: str) -> Answer:
         self.api.refused.clear()
+        self._trail.quotas._changes.clear()
+        self._trail.roots._changes.clear()
         for document in QUOTAS:
             self.accountant.learn(decode_quota(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
         url = self._server.make_url(path).with_query(timeout="3s")
