@@ -5,14 +5,17 @@ controllers' alone. What nobody is judged by takes turns (`pace`); what is publi
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import structlog
 
 from controllers.elastic.watching import Watching, doubt
+from federation_quota import condition
 from federation_quota.accounting import settler, store
 from federation_quota.accounting.store import Store
+from federation_quota.condition import Finding
 from federation_quota.elastic import leaf as leaves
 from federation_quota.elastic import status as statuses
 from federation_quota.elastic import unit
@@ -118,6 +121,8 @@ class Publishing:
         )
         kept = leaves.kept(account)
         fields = statuses.write(found.standings[account.name], published, figures, kept.generation)
+        finding = statuses.within_runtime(figures.used, published)
+        fields["conditions"] = _conditions(kept.status, [finding], kept.generation)
         return leaves.stored_as(account, {**kept.status, **fields})
 
     async def _write(self, account: Account) -> float:
@@ -157,9 +162,12 @@ class Publishing:
         self._watching.written(leaves.read({**codec.decode_object(body), "kind": COMPOSITE}))
         return None
 
-    async def report_tree(self, client: Client, name: str, wanted: Mapping[str, Any]) -> float | None:
+    async def report_tree(
+        self, client: Client, name: str, fields: Mapping[str, Any], findings: Sequence[Finding]
+    ) -> float | None:
         """Bring the status of a QuotaTree in line; when to look again, if by time alone."""
-        if self._trees.get(name) == wanted:
+        said = {**fields, "findings": findings}
+        if self._trees.get(name) == said:
             return None
         key = f"tree {name}"
         now = asyncio.get_running_loop().time()
@@ -168,16 +176,27 @@ class Publishing:
         self._pace.done(key, now)
         try:
             stored = codec.decode_object(await client.get(QUOTA_TREES, name, timeout_seconds=TIMEOUT_SECONDS))
-            metadata = stored["metadata"]
-            if (stored.get("status") or {}) != wanted:
+            metadata, status = stored["metadata"], stored.get("status") or {}
+            wanted = {**fields, "conditions": _conditions(status, findings, fields["observedGeneration"])}
+            if status != wanted:
                 await _replace(client, QUOTA_TREES, name, metadata["uid"], metadata["resourceVersion"], wanted)
         except error.NotFoundError:
             return None
         except error.KubeError as problem:
             log.warning("tree.not_written", tree=name, problem=str(problem))
             return FAILED_SECONDS
-        self._trees[name] = wanted
+        self._trees[name] = said
         return None
+
+
+def _conditions(status: Mapping[str, Any], findings: Sequence[Finding], generation: int) -> list[dict[str, Any]]:
+    return condition.merge(
+        status.get("conditions") or (),
+        findings,
+        of=[one.type for one in findings],
+        now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        generation=generation,
+    )
 
 
 async def _replace(

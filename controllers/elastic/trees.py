@@ -31,6 +31,7 @@ from federation_quota.elastic.forest import Forest
 from federation_quota.elastic.node import ROOT
 from federation_quota.elastic.plan import Plan, Situation, plan
 from federation_quota.elastic.release import MIN, Obstacle
+from federation_quota.elastic.status import TreeFigures
 from federation_quota.elastic.tree import DEFAULT
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
@@ -158,7 +159,7 @@ class TreeController:
         is_changed = await self._move(found, client, alarm)
         looks = [await self._publishing.report(client, seen, found)]
         if tree in forest.roots:
-            looks.append(await self._publishing.report_tree(client, tree, self._tree_status(tree, estate, seen, found)))
+            looks.append(await self._report_tree(tree, estate, seen, found, client))
         if is_changed:
             return 0.0
         looks += [None if found.next_look is None else found.next_look - clock]
@@ -270,13 +271,21 @@ class TreeController:
                     account = self._watching.accounts.get(name)
                     self._reporting.waits(one, _why(name, obstacle, account))
 
-    def _tree_status(self, tree: str, estate: Estate, seen: Situation, found: Plan) -> dict[str, object]:
-        first = {name: found.standings[name] for name in seen.tree.children(ROOT) if name in found.standings}
-        used = unit.asked(Resources.sum(leaf.used for leaf in seen.leaves.values()))
-        generation = self._forest.trees.items[tree].identity.generation if tree in self._forest.trees.items else 0
-        return statuses.write_tree(
-            estate.total, used, unit.asked(estate.system_used), first, estate.holding, generation
+    async def _report_tree(
+        self, tree: str, estate: Estate, seen: Situation, found: Plan, client: Client
+    ) -> float | None:
+        first = [name for name in seen.tree.children(ROOT) if name in found.standings]
+        figures = TreeFigures(
+            total=estate.total,
+            used=unit.asked(Resources.sum(leaf.used for leaf in seen.leaves.values())),
+            system_used=unit.asked(estate.system_used),
+            mins=statuses.sum_of(seen.tree.nodes[name].min for name in first),
+            requests=statuses.sum_of(found.standings[name].passed_up for name in first),
+            holding=estate.holding,
         )
+        stored = self._forest.trees.items.get(tree)
+        fields = statuses.write_tree(figures, stored.identity.generation if stored else 0)
+        return await self._publishing.report_tree(client, tree, fields, statuses.tree_findings(figures))
 
 
 def _unbound(seen: Situation, found: Plan) -> Plan:
