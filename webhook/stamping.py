@@ -10,7 +10,7 @@ quota that it names:
 - What has no clusters is associated when it is created, when its template changes, and when its leaf is gone or its
   namespace has come under one. A template that names a quota it cannot have is refused.
 - What runs stays where it is, unless its template comes to name another quota. That is then an increase of the other,
-  and refused if there is no room: nobody's running workload is turned away because an administrator moved its namespace.
+  and refused if there is no room. Nobody's running workload is turned away because its namespace was moved.
 """
 
 from collections.abc import Mapping

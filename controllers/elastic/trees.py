@@ -29,7 +29,7 @@ from federation_quota.elastic import status as statuses
 from federation_quota.elastic import unit
 from federation_quota.elastic.forest import Forest
 from federation_quota.elastic.node import ROOT
-from federation_quota.elastic.plan import Plan, Situation, plan
+from federation_quota.elastic.plan import REFUSED, Plan, Situation, plan
 from federation_quota.elastic.release import MIN, Obstacle
 from federation_quota.elastic.status import TreeFigures
 from federation_quota.elastic.tree import DEFAULT
@@ -80,6 +80,7 @@ class TreeController:
     ) -> None:
         self._watching = watching
         self._forest = forest
+        self._store = store
         self._publishing = Publishing(watching, store)
         self._reporting = reporting
         self._queue: WorkQueue[str] = WorkQueue("trees", coalesce_seconds=COALESCE_SECONDS)
@@ -111,9 +112,13 @@ class TreeController:
     def binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         """A binding as the watch saw it."""
         touched = self._watching.binding_changed(before, after)
-        if after is None and before is not None:
-            self._rests.pop(str(before.key), None)
-            self._told.discard(str(before.key))
+        binding = after or before
+        if binding is None:
+            return
+        name = str(binding.key)
+        if after is None or not (after.is_held or after.scheduled_reason in REFUSED):
+            self._rests.pop(name, None)
+            self._told.discard(name)
         if touched:
             self._touch(touched)
         elif self._watching.counts_system and after != before:
@@ -123,6 +128,11 @@ class TreeController:
         """Keep all trees, until cancelled; the views are complete. The client does not try again by itself."""
         alarm = Alarm(client, Discovery(client))
         self._leads_since = asyncio.get_running_loop().time()
+        # What was known in an earlier term is old.
+        self._publishing = Publishing(self._watching, self._store)
+        self._rests.clear()
+        self._watching.over_since.clear()
+        self._watching.doubts.clear()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(_WORKERS):
                 tasks.create_task(self._queue.serve(lambda tree: self._reconcile(tree, client, alarm)))
@@ -156,16 +166,14 @@ class TreeController:
         if found.lowerings or (found.raises and not is_young):
             return await self._publishing.publish(seen, found)
         self._tell(seen, found)
-        is_changed = await self._move(found, client, alarm)
-        looks = [await self._publishing.report(client, seen, found)]
+        looks = [await self._move(found, client, alarm)]
+        looks += [await self._publishing.report(client, seen, found)]
         if tree in forest.roots:
             looks.append(await self._report_tree(tree, estate, seen, found, client))
-        if is_changed:
-            return 0.0
         looks += [None if found.next_look is None else found.next_look - clock]
-        looks += [rest.until - clock for name, rest in self._rests.items() if name in resting]
+        looks += [rest.until - clock for rest in self._rests.values() if rest.until > clock]
         looks += [YOUNG_SECONDS] if is_young else []
-        return min((max(one, BEHIND_SECONDS) for one in looks if one is not None), default=None)
+        return min((max(one, 0.0) for one in looks if one is not None), default=None)
 
     async def _release_strays(self, forest: Forest, clock: float, client: Client) -> float | None:
         """Let go what waits for a quota that is gone. Where it falls under another, the webhook holds it for that."""
@@ -188,8 +196,8 @@ class TreeController:
             return plan(seen)
         return await asyncio.to_thread(plan, seen)
 
-    async def _move(self, found: Plan, client: Client, alarm: Alarm) -> bool:
-        """Release, wake, displace and label; whether anything was written, or is other than it was looked at."""
+    async def _move(self, found: Plan, client: Client, alarm: Alarm) -> float | None:
+        """Release, wake, displace and label; when to look again, if there is something new to be seen."""
         limit = asyncio.Semaphore(MOST_AT_ONCE)
         now = datetime.now(UTC)
 
@@ -209,12 +217,15 @@ class TreeController:
         ]
         if not moves:
             moves = [limited(moving.label(client, one, text), lambda _: None) for one, text in found.labels]
-        outcomes = await asyncio.gather(*moves)
-        newest = max((version for _, version in outcomes), default=0)
+        moved = await asyncio.gather(*moves)
+        outcomes = {outcome for outcome, _ in moved}
+        newest = max((version for _, version in moved), default=0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SEEN_SECONDS):
                 await self._watching.observation.reached(newest)
-        return any(outcome is not Outcome.FAILED for outcome, _ in outcomes)
+        if Outcome.DONE in outcomes:
+            return 0.0
+        return BEHIND_SECONDS if outcomes - {Outcome.FAILED} else None
 
     def _released(self, binding: Binding) -> Callable[[Outcome], None]:
         def done(outcome: Outcome) -> None:

@@ -23,7 +23,14 @@ BOOKS: dict[str, Any] = {
     "min": {"cpu": "4"},
     "held": 3,
     "reservations": [
-        {"id": "a", "binding": "shop/web", "charge": {"cpu": "2"}, "class": "", "time": "2026-01-01T00:00:00Z", "base": "7"}
+        {
+            "id": "a",
+            "binding": "shop/web",
+            "charge": {"cpu": "2"},
+            "class": "",
+            "time": "2026-01-01T00:00:00Z",
+            "base": "7",
+        }
     ],
     "advances": [{"id": "b", "replica": "one", "amounts": {"cpu": "1"}}],
     "observedBindingVersion": "41",
@@ -139,7 +146,10 @@ def test_a_leaf_is_charged_what_was_given_and_holds_for_what_is_asked() -> None:
         {"metadata": {"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "x"}},
         {"metadata": {"name": "x", "namespace": "y", "uid": 3, "resourceVersion": "1"}},
         {"metadata": {"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "1"}, "status": {"joined": 3}},
-        {"metadata": {"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "1"}, "spec": {"min": {"cpu": "a"}}},
+        {
+            "metadata": {"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "1"},
+            "spec": {"min": {"cpu": "a"}},
+        },
     ],
 )
 def test_what_is_no_quota_is_said_to_be_none(document: dict[str, Any]) -> None:

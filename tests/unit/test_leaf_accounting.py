@@ -28,7 +28,13 @@ def leaf(name: str = "team", cpu: int = 5) -> Account:
 
 
 def binding(
-    name: str = "web", *, asked: int = 0, given: int = 0, leaf: str = "team", namespace: str = NAMESPACE, version: int = 0
+    name: str = "web",
+    *,
+    asked: int = 0,
+    given: int = 0,
+    leaf: str = "team",
+    namespace: str = NAMESPACE,
+    version: int = 0,
 ) -> Binding:
     return Binding(
         ObjectKey(namespace, name),

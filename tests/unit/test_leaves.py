@@ -1,4 +1,4 @@
-"""Bindings under elastic leaves, as the webhook sees them: where they belong, who is held, what is refused and noted."""
+"""Bindings under elastic leaves, as the webhook sees them: where they belong, who is held, what is refused."""
 
 import asyncio
 import copy
@@ -77,11 +77,11 @@ class Kinds:
 class Webhook:
     """The reviews of bindings, beside these elastic quotas."""
 
-    def __init__(self, *accounts: Account, roots: dict[str, Root] | None = None, **labels: str) -> None:
+    def __init__(self, *accounts: Account, labels: dict[str, str] | None = None) -> None:
         self.learned: list[str] = []
         self.namespaces: dict[str, Mapping[str, str]] = {TEAM: {"tenant": "a"}}
         self.looked: list[str] = []
-        self.roots = roots or {}
+        self.roots: dict[str, Root] = {}
         self.leaves = Leaves(
             roots=lambda: self.roots,
             labels=self.namespaces.get,
@@ -92,7 +92,7 @@ class Webhook:
         for account in accounts:
             self.leaves.quota_stored(account)
         self.api = Api()
-        self.template(labels)
+        self.template(labels or {})
         self.stamping = Stamping(self.api.client, cast(Discovery, Kinds()), {}, self.leaves)
         self.holding = Holding(
             stamping=self.stamping,
@@ -175,13 +175,15 @@ async def test_a_namespace_that_is_not_known_yet_is_looked_at() -> None:
 
 async def test_a_template_names_another_quota_that_is_offered_to_it() -> None:
     offered = composite("lab", offeredTo={"namespaces": [TEAM]})
-    webhook = Webhook(composite("team", namespaces=[TEAM]), offered, **{QUOTA_NAME_LABEL: "lab"})
+    webhook = Webhook(composite("team", namespaces=[TEAM]), offered, labels={QUOTA_NAME_LABEL: "lab"})
     assert await webhook.leaf_of(NEW) == "lab"
 
 
 @pytest.mark.parametrize("named", ["nobody", "lab"])
 async def test_a_quota_that_cannot_be_had_is_refused_with_the_reason(named: str) -> None:
-    webhook = Webhook(composite("team", namespaces=[TEAM]), composite("lab", namespaces=["b"]), **{QUOTA_NAME_LABEL: named})
+    webhook = Webhook(
+        composite("team", namespaces=[TEAM]), composite("lab", namespaces=["b"]), labels={QUOTA_NAME_LABEL: named}
+    )
     verdict = await webhook.review(NEW)
     assert (verdict.is_allowed, verdict.code) == (False, 403)
     assert named in verdict.message
@@ -216,7 +218,7 @@ async def test_a_template_that_cannot_be_read_now_is_asked_for_again() -> None:
 
 
 async def test_the_binding_says_whether_its_template_may_be_displaced() -> None:
-    webhook = Webhook(composite("team", namespaces=[TEAM]), **{PREEMPTIBLE_LABEL: "false"})
+    webhook = Webhook(composite("team", namespaces=[TEAM]), labels={PREEMPTIBLE_LABEL: "false"})
     kept = await webhook.stored(NEW)
     assert not codec.decode_binding(json.dumps(kept).encode()).is_preemptible
     webhook.template({})
@@ -244,7 +246,7 @@ async def test_what_runs_stays_where_it_is_when_its_namespace_moves() -> None:
 
 async def test_what_runs_moves_when_its_template_names_another_quota() -> None:
     team, lab = composite("team", namespaces=[TEAM]), composite("lab", offeredTo={"namespaces": [TEAM]})
-    webhook = Webhook(team, lab, **{QUOTA_NAME_LABEL: "lab"})
+    webhook = Webhook(team, lab, labels={QUOTA_NAME_LABEL: "lab"})
     old = stamped(BINDING, "team")
     stored = await webhook.stored(changed("spec/resource/resourceVersion", "4701", old), old)
     assert codec.decode_binding(json.dumps(stored).encode()).stamp.leaf == "lab"
@@ -252,7 +254,7 @@ async def test_what_runs_moves_when_its_template_names_another_quota() -> None:
 
 
 async def test_what_runs_is_not_refused_because_the_quota_that_it_names_is_gone() -> None:
-    webhook = Webhook(composite("lab", namespaces=["b"]), **{QUOTA_NAME_LABEL: "team"})
+    webhook = Webhook(composite("lab", namespaces=["b"]), labels={QUOTA_NAME_LABEL: "team"})
     old = stamped(BINDING, "team")
     assert await webhook.leaf_of(changed("spec/resource/resourceVersion", "4701", old), old) == "team"
 
@@ -458,7 +460,7 @@ async def test_what_is_struck_off_on_account_of_something_older_is_written_once_
         assert len(one.listed) == 1
         one.strike()
         await asyncio.sleep(1)
-        assert one.listed == (), "whoever strikes it off again has seen it"
+        assert not one.listed, "whoever strikes it off again has seen it"
 
 
 @in_simulated_time
@@ -470,13 +472,13 @@ async def test_who_has_got_it_or_is_long_refused_is_not_written_again() -> None:
         one.bindings.upsert(codec.decode_binding(encode(got)))
         one.strike()
         await asyncio.sleep(1)
-        assert one.listed == ()
+        assert not one.listed
     async with asking() as one:
         one.refuse()
         await asyncio.sleep(REMEMBERED_SECONDS + 1)
         one.strike()
         await asyncio.sleep(1)
-        assert one.listed == ()
+        assert not one.listed
 
 
 @in_simulated_time
