@@ -182,7 +182,7 @@ class Candidate:
             quotas,
         ]
         self._watching = Watching(self._observation, self._bindings)
-        self._forest = ForestMirror(federation, lambda: self._trees.forest_changed())
+        self._forest = ForestMirror(federation, self._forest_changed)
         self._trees = TreeController(
             self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
         )
@@ -329,6 +329,9 @@ class Candidate:
     def _quota_deleted(self, namespace: str, name: str, _version: int) -> None:
         self._waking.quota_deleted(namespace, name)
         self._queue.add(ObjectKey(namespace, name))
+
+    def _forest_changed(self) -> None:
+        self._trees.forest_changed()
 
     def _pods_changed(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:

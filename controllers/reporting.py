@@ -64,7 +64,12 @@ class Reporting:
 
     def displaced(self, binding: Binding, reason: str) -> None:
         """It gave way, and waits again."""
-        self._about(binding, "Displaced", f"it was taken from its clusters, and waits until it fits again: {reason}", is_warning=True)
+        self._about(
+            binding,
+            "Displaced",
+            f"it was taken from its clusters, and waits until it fits again: {reason}",
+            is_warning=True,
+        )
 
     def woken(self, about: Collection[Reference], reason: str) -> None:
         """It is tried again after a refusal."""

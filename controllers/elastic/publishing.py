@@ -1,7 +1,7 @@
 """Writes how quotas and trees stand, and with that what leaves may use.
 
-A leaf's status is written whole under its version, beside what the webhook keeps in it; that of parents and trees is the
-controllers' alone. What nobody is judged by takes turns (`pace`); what is published does not wait.
+A leaf's status is written whole under its version, beside what the webhook keeps in it; that of parents and trees is
+the controllers' alone. What nobody is judged by takes turns (`pace`); what is published does not wait.
 """
 
 import asyncio

@@ -32,7 +32,6 @@ from federation_quota.elastic.node import ROOT
 from federation_quota.elastic.plan import REFUSED, Plan, Situation, plan
 from federation_quota.elastic.release import MIN, Obstacle
 from federation_quota.elastic.status import TreeFigures
-from federation_quota.elastic.tree import DEFAULT
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery

@@ -1,8 +1,8 @@
 """What the leaves of a tree that shares by giving way may use now, and who gives way for it (`fairshare`).
 
-Nothing is worked out there ahead of need: whoever has something keeps it, and whoever waits is granted what it asks for,
-the most important first, if its quota's max and the sum of all mins allow it. So what is published for a leaf is what it
-has and what it was granted. For the first that finds no room, others give way where it has a right to that.
+Nothing is worked out there ahead of need: whoever has something keeps it, and whoever waits is granted what it asks
+for, the most important first, if its quota's max and the sum of all mins allow it. So what is published for a leaf is
+what it has and what it was granted. For the first that finds no room, others give way where it has a right to that.
 
 Pure. Amounts are in steps.
 """
@@ -29,9 +29,7 @@ class Grants:
     """For whom they are displaced."""
 
 
-def grant(
-    tree: Tree, used: Mapping[str, Steps], waiting: Iterable[Workload], running: Iterable[Workload]
-) -> Grants:
+def grant(tree: Tree, used: Mapping[str, Steps], waiting: Iterable[Workload], running: Iterable[Workload]) -> Grants:
     """What each leaf may use, and who is displaced. `waiting` is who has yet to get something: its request is that."""
     quotas = {
         name: Quota(node.min, node.max or None, dict(used.get(name, {})))

@@ -1,8 +1,8 @@
 """What is to be done in a tree next: one function from what is watched to what is to be written.
 
 - **Publish**: lowerings alone as long as there are any, then raises (`publication`).
-- **Release** what waits, as far as what is published reaches. What was released and has no clusters yet, and growth that
-  was refused, come before it: they take what they can have, and are woken for it where the scheduler has given up.
+- **Release** what waits, as far as what is published reaches. What was released and has no clusters yet, and growth
+  that was refused, come before it: they take what they can have, and are woken where the scheduler has given up.
 - **Displace** the least important of a leaf that has used more than its runtime for longer than the delay, or some that
   matter less than one that waits.
 - **Label** what runs within its min, and what beyond.
@@ -297,7 +297,9 @@ def _reclaim(seen: Situation, name: str, leaf: Leaf, inside: list[Occupant], fou
         yield due
         return
     by_name = {str(one.key): one for one in leaf.bindings}
-    reason = f"quota {name} uses more {', '.join(over)} than it may: others want back what it borrowed, or there is less"
+    reason = (
+        f"quota {name} uses more {', '.join(over)} than it may: others want back what it borrowed, or there is less"
+    )
     found.displacements.extend(
         Displacement(by_name[one.name], name, reason) for one in reclaim.choose(inside, charged, limit)
     )

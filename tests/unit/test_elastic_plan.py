@@ -9,7 +9,7 @@ from federation_quota.elastic.node import Node
 from federation_quota.elastic.plan import Leaf, Plan, Situation, plan
 from federation_quota.elastic.release import Obstacle
 from federation_quota.elastic.tree import Tree
-from federation_quota.resources import NOTHING, Resources
+from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
 
 ROOT = Root(reclaim_delay_seconds=60)
@@ -123,7 +123,9 @@ def test_what_was_released_and_has_no_clusters_yet_has_its_place() -> None:
 
 def test_what_cannot_have_all_that_it_asks_for_keeps_nobody_waiting() -> None:
     refused = (Ask("team/web", some(200), LATER),)
-    found = look(leaf(10, binding("web", 6, scheduled_reason="QuotaExceeded"), binding("api", 6, held=True), asks=refused))
+    found = look(
+        leaf(10, binding("web", 6, scheduled_reason="QuotaExceeded"), binding("api", 6, held=True), asks=refused)
+    )
     assert names(found.releases) == ["api"]
     assert found.wakes == []
 
@@ -209,15 +211,17 @@ def test_labels_are_written_where_they_are_others() -> None:
 def test_nothing_is_to_be_done_where_all_is_as_it_should_be() -> None:
     found = look(leaf(30, running("web", 30, capacity="in-quota")), leaf(0))  # type: ignore[arg-type]
     assert found.published == {}
-    assert not (found.releases or found.wakes or found.displacements or found.labels or found.hindered)
+    assert [found.releases, found.wakes, found.displacements, found.labels] == [[], [], [], []]
+    assert found.hindered == {}
     assert found.next_look is None
-    assert NOTHING == Resources({})
 
 
 # Trees that share by giving way
 
 FAIR = Root(mode="FairShare")
-THREE = Tree.of([Node("a", min={"cpu": 40_000}), Node("b", min={"cpu": 10_000}), Node("c", min={"cpu": 30_000})], {"cpu": 100_000})
+THREE = Tree.of(
+    [Node("a", min={"cpu": 40_000}), Node("b", min={"cpu": 10_000}), Node("c", min={"cpu": 30_000})], {"cpu": 100_000}
+)
 
 
 def fair(**leaves: Leaf) -> Plan:
