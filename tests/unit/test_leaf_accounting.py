@@ -11,6 +11,7 @@ from federation_quota.binding import Binding, ObjectKey, TemplateRef
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.judging import Books
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
@@ -114,6 +115,20 @@ async def test_a_leaf_whose_runtime_is_not_known_says_later_and_never_no() -> No
         told = await answer(replica, binding(given=1))
         assert told == Later("quota team: how much cpu it may use now has yet to be worked out")
         assert await answer(replica, binding(asked=5)) == Allowed()  # it is given nothing yet
+
+
+@in_simulated_time
+async def test_of_a_leaf_nothing_is_given_out_in_advance() -> None:
+    """Its runtime may be lowered at any time, and who has not heard of that must not go beyond it."""
+    store = Bookstore()
+    store.put(active(quota(limits=1000)))
+    store.put(leaf(cpu=1000))
+    async with at_work(store, terms=Terms(8, 1, 1)) as replica:
+        for number in range(8):
+            wanted = binding(f"b{number}", asked=1, given=1)
+            assert await answer(replica, wanted, identifier=f"id{number}") == Allowed()
+        assert store.accounts["quota"].advances
+        assert not store.accounts["team"].advances
 
 
 @in_simulated_time
