@@ -152,18 +152,18 @@ class _Change:
         """What stands against it, beside everything else."""
         if not self.is_spec_changed:
             return []
-        match self.old, self.new:
-            case _, Root() as new:
-                return topology.check_root(forest, new)
-            case old, Quota() as new:
-                group = forest.root(new.tree)
-                if group is not None and group.default_group == new.name:
-                    new = replace(new, node=replace(new.node, is_parent=False))
-                return topology.check_quota(forest, new, old if isinstance(old, Quota) else None)
-            case Root() as old, None:
-                return topology.check_root_deletion(forest, old)
-            case Quota() as old, None:
-                return topology.check_quota_deletion(forest, old, is_namespace_going=is_namespace_going)
+        old, new = self.old, self.new
+        if isinstance(new, Root):
+            return topology.check_root(forest, new)
+        if isinstance(new, Quota):
+            root = forest.root(new.tree)
+            if root is not None and root.default_group == new.name:
+                new = replace(new, node=replace(new.node, is_parent=False))
+            return topology.check_quota(forest, new, old if isinstance(old, Quota) else None)
+        if isinstance(old, Root):
+            return topology.check_root_deletion(forest, old)
+        if isinstance(old, Quota):
+            return topology.check_quota_deletion(forest, old, is_namespace_going=is_namespace_going)
         return []
 
 

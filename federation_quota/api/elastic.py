@@ -11,7 +11,6 @@ from federation_quota.api.karmadaquota import (
     LONGEST_SUMMARY,
     MOST_JOINED,
     MOST_RESERVATIONS,
-    Advance,
     Joined,
     Reservation,
     Shape,
@@ -147,8 +146,6 @@ class SharingStatus(Model):
     """What is lent, as kubectl get shows it; empty if nothing is."""
     reservations: list[LeafReservation] = atomic_list(MOST_RESERVATIONS)
     """Admitted increases that are not yet seen in the store; they count as used."""
-    advances: list[Advance] = atomic_list(MOST_JOINED)
-    """Room that webhook replicas hold in busy times, far from the limits; it does not count as used."""
     observed_binding_version: ResourceVersion | None = None
     """The resourceVersion of bindings that every replica must have seen before it decides for this quota."""
     shape: Shape | None = None

@@ -41,7 +41,8 @@ def read(paths: Iterable[str]) -> list[Manifest]:
 
 def dump(manifests: Iterable[Manifest]) -> str:
     """As `kubectl apply -f` reads them."""
-    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True)
+    text: str = yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True)
+    return text
 
 
 def _documents(path: str) -> list[object]:

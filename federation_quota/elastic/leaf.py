@@ -6,7 +6,7 @@ can be given: who asks for some is told to come again, because nobody knows yet 
 
 Translation only, pure. Whoever writes a leaf writes its whole status, under the version that was read: the webhook its
 books and its asks, the controllers how it stands; each leaves as it was what is the other's. What is used follows from
-the books, and is written by both.
+the books, and is written by both. Replicas are advanced nothing of a leaf (`accounting.treasurer`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,6 @@ def _read(stored: Mapping[str, Any], is_default_group: bool) -> Account:
         uid=text(metadata, "uid"),
         version=str(bookkeeping.version(metadata["resourceVersion"])),
         reservations=bookkeeping.reservations(status),
-        advances=bookkeeping.advances(status),
         observed=bookkeeping.observed(status),
         active_shape=text(status, "shape", ""),
         joined=bookkeeping.joined(status),
@@ -128,9 +127,8 @@ def _used(account: Account, used: Resources) -> dict[str, int]:
 
 
 def taken(account: Account, view: View) -> dict[str, int]:
-    """What nobody else can have, in steps: used, reserved, and in the hands of a replica that may give it away."""
-    books = Books(account, view)
-    return _used(account, books.used + books.advanced)
+    """What nobody else can have, in steps: what is stored, and what is reserved."""
+    return _used(account, Books(account, view).used)
 
 
 def claim(binding: Binding) -> Claim:

@@ -235,11 +235,14 @@ class _Tasks(asyncio.TaskGroup):
 
 @asynccontextmanager
 async def at_work(
-    store: Bookstore, name: str = HERE, expiry_seconds: float = settling.EXPIRY_SECONDS
+    store: Bookstore,
+    name: str = HERE,
+    expiry_seconds: float = settling.EXPIRY_SECONDS,
+    terms: Terms = NO_ADVANCES,
 ) -> AsyncIterator[Replica]:
     """A replica that has seen everything there is, for as long as the block lasts."""
     async with _Tasks() as tasks:
-        replica = Replica(store, tasks, name, expiry_seconds)
+        replica = Replica(store, tasks, name, expiry_seconds, terms)
         replica.relist()
         try:
             yield replica

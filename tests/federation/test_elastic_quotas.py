@@ -6,6 +6,7 @@ Each test has a tree of its own with a total of its own, so that nothing else is
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def grove(federation: Federation, namespace: str) -> Iterator[Grove]:
     found.apply(found.tree())
     yield found
     for kind in ("elasticquotas", "compositeelasticquotas"):  # leaves first, then what is above them
-        eventually(lambda kind=kind: _is_clear(found, kind), what=f"no {kind} of this test are left")  # type: ignore[misc]
+        eventually(partial(_is_clear, found, kind), what=f"no {kind} of this test are left")
     found.delete("quotatree", found.name)
 
 

@@ -11,7 +11,7 @@ from federation_quota.elastic import leaf
 from federation_quota.elastic.ask import Ask
 from federation_quota.elastic.quota import QuotaError
 from federation_quota.ledger import domain
-from federation_quota.ledger.account import Account, Advance
+from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.view import Entry, View
@@ -32,7 +32,6 @@ BOOKS: dict[str, Any] = {
             "base": "7",
         }
     ],
-    "advances": [{"id": "b", "replica": "one", "amounts": {"cpu": "1"}}],
     "observedBindingVersion": "41",
     "shape": "s",
     "joined": [{"replica": "one", "shape": "s"}],
@@ -77,7 +76,6 @@ def test_the_published_runtime_is_the_limit_and_the_books_are_read() -> None:
     assert account.reservations == (
         Reservation("a", "shop/web", Claim(Resources.parse({"cpu": 2})), base=7, time="2026-01-01T00:00:00Z"),
     )
-    assert account.advances == (Advance("b", "one", Resources.parse({"cpu": 1})),)
     assert (account.observed, account.active_shape, account.joined) == (41, "s", frozenset({("one", "s")}))
 
 
@@ -117,10 +115,10 @@ def test_asks_are_kept_beside_the_books() -> None:
     SharingStatus.model_validate(written)
 
 
-def test_what_is_taken_is_used_reserved_or_in_the_hands_of_a_replica() -> None:
+def test_what_is_taken_is_stored_or_reserved() -> None:
     account, view = elastic(BOOKS), View()
     view.upsert(account.namespace, "bank/db", Entry("u", 50, Claim(Resources.parse({"cpu": "1500m"}))))
-    assert leaf.taken(account, view) == {"cpu": 4500, "memory": 0}
+    assert leaf.taken(account, view) == {"cpu": 3500, "memory": 0}
 
 
 def test_a_leaf_is_charged_what_was_given_and_holds_for_what_is_asked() -> None:

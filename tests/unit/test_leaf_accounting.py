@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from controllers.auditing import AuditedBindings
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey, TemplateRef
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.advance import Terms
+from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.judging import Books
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
@@ -117,6 +120,20 @@ async def test_a_leaf_whose_runtime_is_not_known_says_later_and_never_no() -> No
 
 
 @in_simulated_time
+async def test_of_a_leaf_nothing_is_given_out_in_advance() -> None:
+    """Its runtime may be lowered at any time, and who has not heard of that must not go beyond it."""
+    store = Bookstore()
+    store.put(active(quota(limits=1000)))
+    store.put(leaf(cpu=1000))
+    async with at_work(store, terms=Terms(8, 1, 1)) as replica:
+        for number in range(8):
+            wanted = binding(f"b{number}", asked=1, given=1)
+            assert await answer(replica, wanted, identifier=f"id{number}") == Allowed()
+        assert store.accounts["quota"].advances
+        assert not store.accounts["team"].advances
+
+
+@in_simulated_time
 async def test_a_creation_of_what_exists_is_told_so_by_either_domain() -> None:
     store = Bookstore()
     store.put(leaf())
@@ -202,3 +219,17 @@ def test_a_binding_whose_stamp_cannot_be_read_any_more_stays_where_it_was_and_no
     seen.mirror.upsert(replace(binding(given=2, version=6), stamp=Stamp(fault="the stamp cannot be read")))
     assert seen.used("team") == "2"
     assert seen.observation.view.faults(TEAM) == {f"{NAMESPACE}/web": "the stamp cannot be read"}
+
+
+def test_an_increase_that_no_leaf_reserved_is_found() -> None:
+    audit, account = Audit(), replace(leaf(), version="3")
+    seen = AuditedBindings(Observation(), lambda _before, _after: None, audit)
+    audit.account_stored(account)
+    seen.upsert(binding(given=2, version=5))
+    seen.upsert(binding(given=2, leaf="lab", version=6))
+    seen.upsert(binding(given=1, version=7))
+    found = audit.reached(accounts=10, bindings=10)
+    assert [(one.quota, one.increase.binding, one.increase.version) for one in found] == [
+        ("team", f"{NAMESPACE}/web", 5),
+        ("team", f"{NAMESPACE}/web", 7),
+    ]
