@@ -68,7 +68,9 @@ def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation) 
         eventually(lambda: teams.used("a") == "800m", what="A borrows 400m")
         eventually(lambda: sum(a.in_members("crawl").values()) == 4, what="and it runs")
         assert teams.quota("a")["status"]["borrowing"] == "cpu: 400m"
-        eventually(lambda: labels(a, "crawl").get(CAPACITY_LABEL) == "over-quota")
+        # Who was there first is in quota; of one second, whoever matters least, as nos has it.
+        kinds = {"in-quota", "over-quota"}
+        eventually(lambda: {labels(a, name).get(CAPACITY_LABEL) for name in ("search", "train", "crawl")} == kinds)
         # B comes, and A gives back: the least important.
         b.apply(policy(DIVIDED), deployment("api", 3, priority_class="high"), deployment("mail", 3))
         eventually(lambda: teams.used("b") == "600m", what="B has its own")
