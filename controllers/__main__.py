@@ -15,6 +15,8 @@ import structlog
 from controllers import auditing
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
+from controllers.elastic.trees import TreeController
+from controllers.elastic.watching import LeafMirror, Watching, decode
 from controllers.installation import Installation
 from controllers.members import Members
 from controllers.removal import RemovalError, uninstall
@@ -32,9 +34,17 @@ from federation_quota.kube.client import Client
 from federation_quota.kube.elector import Elector, Leadership, LeadershipLostError
 from federation_quota.kube.error import KubeError
 from federation_quota.kube.events import Recorder
+from federation_quota.kube.forest import ForestMirror
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.presence import sweep, take_roll
-from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
+from federation_quota.kube.quotas import (
+    COMPOSITE_ELASTIC_QUOTAS,
+    ELASTIC_QUOTAS,
+    KARMADA_QUOTAS,
+    RESOURCE_BINDINGS,
+    QuotaStore,
+    decode_quota,
+)
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.retry import Policy, is_repeatable
 from federation_quota.kube.roster import Roster
@@ -171,6 +181,21 @@ class Candidate:
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             quotas,
         ]
+        self._watching = Watching(self._observation, self._bindings)
+        self._forest = ForestMirror(federation, self._forest_changed)
+        self._trees = TreeController(
+            self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
+        )
+        self._elastic: list[Reflector[Any]] = [
+            Reflector(
+                federation,
+                resource,
+                decode=decode(resource.kind),
+                sink=LeafMirror(self._watching.accounts, self._trees.account_changed),
+            )
+            for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)
+        ]
+        self._elastic += self._forest.reflectors
         self._trust = certificates.PublishedTrust(federation)
         publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
         self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
@@ -182,6 +207,7 @@ class Candidate:
             live={
                 "accounts": not_stuck(self._queue.busy_seconds),
                 "waking": not_stuck(self._waking.busy_seconds),
+                "trees": not_stuck(self._trees.busy_seconds),
             },
         )
 
@@ -202,7 +228,7 @@ class Candidate:
             self._elector = elector = Elector(
                 client, self._namespace, names.LEADER_LEASE, identity=self._identity, on_overstay=_end_process
             )
-            for reflector in (*self._reflectors, *self._trust.reflectors):
+            for reflector in (*self._reflectors, *self._elastic, *self._trust.reflectors):
                 tasks.create_task(reflector.run())
             tasks.create_task(self._members.run())
             tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
@@ -221,6 +247,13 @@ class Candidate:
                 tasks.create_task(self._queue.serve(self._accounts.reconcile))
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._wake())
+            tasks.create_task(self._keep_trees())
+
+    async def _keep_trees(self) -> None:
+        for reflector in self._elastic:
+            await reflector.synced.wait()
+        async with Client(self._federation.connection, retry=Policy(attempts=1)) as client:
+            await self._trees.run(client.permitted(self._permit))
 
     async def _wake(self) -> None:
         """With a client of its own: what cannot be done at once is decided on anew, not tried again as it was."""
@@ -267,7 +300,7 @@ class Candidate:
         metrics.reservation_oldest_seconds.set(self._accounts.oldest_seconds() if leads else 0.0)
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
-        metrics.held.set(held)
+        metrics.held.set(held + (self._trees.held() if leads else 0))
         metrics.member_stale.clear()  # some may have left the federation
         for cluster, problem in self._members.problems().items():
             metrics.member_stale.labels(cluster).set(bool(problem))
@@ -275,7 +308,7 @@ class Candidate:
     def _parts(self) -> dict[str, dump.Part]:
         """What SIGUSR2 shows."""
         view = self._observation.view
-        reflectors = [*self._reflectors, *self._trust.reflectors]
+        reflectors = [*self._reflectors, *self._elastic, *self._trust.reflectors]
         return {
             "not_ready": self._health.why_not_ready,
             "leadership": lambda: self._elector.describe() if self._elector else None,
@@ -284,7 +317,7 @@ class Candidate:
                 dump.describe_account(account, view, self._accounts.age_seconds)
                 for _, account in sorted(self._quotas.accounts.items())
             ],
-            "queues": lambda: [self._queue.describe(), *self._waking.describe()],
+            "queues": lambda: [self._queue.describe(), *self._waking.describe(), self._trees.describe()],
             "reflectors": lambda: [one.describe() for one in reflectors],
         }
 
@@ -296,6 +329,9 @@ class Candidate:
     def _quota_deleted(self, namespace: str, name: str, _version: int) -> None:
         self._waking.quota_deleted(namespace, name)
         self._queue.add(ObjectKey(namespace, name))
+
+    def _forest_changed(self) -> None:
+        self._trees.forest_changed()
 
     def _pods_changed(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:
@@ -309,6 +345,7 @@ class Candidate:
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)
         self._waking.binding_changed(before, after)
+        self._trees.binding_changed(before, after)
         binding = after or before
         if binding is None:
             return

@@ -10,7 +10,7 @@ import structlog
 
 from federation_quota import names
 from federation_quota.binding import Binding
-from federation_quota.kube import error
+from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.correlation import Reference
 from federation_quota.kube.discovery import Discovery, UnknownResourceError
@@ -94,8 +94,14 @@ class Alarm:
 
 async def patch_binding(client: Client, binding: Binding, body: Mapping[str, object]) -> Outcome:
     """Merge that into a binding."""
+    outcome, _ = await patched(client, binding, body)
+    return outcome
+
+
+async def patched(client: Client, binding: Binding, body: Mapping[str, object]) -> tuple[Outcome, int]:
+    """Merge that into a binding; and the version in which it was stored, where it was."""
     try:
-        await client.patch(
+        stored = await client.patch(
             RESOURCE_BINDINGS,
             binding.key.name,
             body,
@@ -104,13 +110,13 @@ async def patch_binding(client: Client, binding: Binding, body: Mapping[str, obj
             timeout_seconds=TIMEOUT_SECONDS,
         )
     except error.NotFoundError:
-        return Outcome.GONE
+        return Outcome.GONE, 0
     except error.ConflictError:
-        return Outcome.CHANGED
+        return Outcome.CHANGED, 0
     except error.KubeError as problem:
         log.info("binding.not_patched", binding=str(binding.key), problem=str(problem))
-        return Outcome.FAILED
-    return Outcome.DONE
+        return Outcome.FAILED, 0
+    return Outcome.DONE, codec.decode_version(stored)
 
 
 def _seconds(moment: datetime) -> str:

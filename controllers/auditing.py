@@ -12,11 +12,13 @@ import structlog
 from federation_quota import metrics
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding
+from federation_quota.elastic import leaf
 from federation_quota.kube.mirrors import BindingMirror, QuotaMirror, claim
 from federation_quota.kube.reflector import Reflector
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.audit import Audit, Increase
-from federation_quota.ledger.claim import NO_CLAIM
+from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask
 
 log = structlog.get_logger()
@@ -40,9 +42,16 @@ class AuditedBindings(BindingMirror):
         after = self.bindings[item.key]
         if after.fault or after.stamp.fault or (before is not None and after.template.kind == "Job"):
             return  # what it costs is not known; or depends on a Job's status, which nobody reviews
-        old = claim(before) if before is not None and before.uid == after.uid else NO_CLAIM
-        if Ask("", after.key.name, claim(after), old).increases:
-            self._audit.increased(Increase(*after.key, after.version, old, claim(after)))
+        was = before if before is not None and before.uid == after.uid else None
+        self._increased(*after.key, after.version, claim(was) if was else NO_CLAIM, claim(after))
+        if after.stamp.leaf:
+            place = domain.of_leaf(after.stamp.leaf)
+            old = leaf.claim(was) if was and was.stamp.leaf == after.stamp.leaf else NO_CLAIM
+            self._increased(place, domain.name_in(place, after.key), after.version, old, leaf.claim(after))
+
+    def _increased(self, place: str, name: str, version: int, old: Claim, new: Claim) -> None:
+        if Ask("", name, new, old).increases:
+            self._audit.increased(Increase(place, name, version, old, new))
 
 
 class AuditedQuotas(QuotaMirror):

@@ -2,10 +2,11 @@
 
 Made under the system's own identity, which alone may do so, and judged by the webhook like any increase: from nothing,
 or from what it has in its clusters, to what it asks for. Where the webhook refuses after all, the binding stays held.
-Who is released, and when, is `waking`'s: held ones queue with everybody else who waits for the same quota.
+Who is released, and when, is `waking`'s: held ones queue with everybody else who waits for the same quota. Under an
+elastic tree it is `elastic.trees`'.
 """
 
-from controllers.alarm import Outcome, patch_binding
+from controllers.alarm import Outcome, patched
 from federation_quota.binding import Binding
 from federation_quota.kube.client import Client
 from federation_quota.stamp import HELD_LABEL
@@ -18,8 +19,14 @@ def is_ours(binding: Binding) -> bool:
 
 async def release(client: Client, binding: Binding) -> Outcome:
     """Release it, if it still is as it was looked at."""
+    outcome, _ = await released(client, binding)
+    return outcome
+
+
+async def released(client: Client, binding: Binding) -> tuple[Outcome, int]:
+    """The same, and the version in which it was stored."""
     body: dict[str, object] = {
         "metadata": {"resourceVersion": str(binding.version), "labels": {HELD_LABEL: None}},
         "spec": {"suspension": {"scheduling": False}},
     }
-    return await patch_binding(client, binding, body)
+    return await patched(client, binding, body)

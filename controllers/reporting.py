@@ -58,6 +58,19 @@ class Reporting:
         """It is no longer held."""
         self._about(binding, "Released", reason or "no quota holds it any more")
 
+    def waits(self, binding: Binding, reason: str) -> None:
+        """It waits in an elastic tree, and for what."""
+        self._about(binding, "Held", f"it is held until it fits: {reason}", is_warning=True)
+
+    def displaced(self, binding: Binding, reason: str) -> None:
+        """It gave way, and waits again."""
+        self._about(
+            binding,
+            "Displaced",
+            f"it was taken from its clusters, and waits until it fits again: {reason}",
+            is_warning=True,
+        )
+
     def woken(self, about: Collection[Reference], reason: str) -> None:
         """It is tried again after a refusal."""
         for one in about:

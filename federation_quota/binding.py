@@ -83,6 +83,8 @@ class Binding:
     is_preserved: bool = False
     """What it propagated stays in the members when it goes (`preserveResourcesOnDeletion`)."""
     is_preemptible: bool = True
+    capacity: str = ""
+    """Its label in an elastic tree: `in-quota` or `over-quota`."""
     stamp: Stamp = NO_STAMP
     scheduled_reason: str = ""
     """Why it is not scheduled, where Karmada's scheduler said so: `QuotaExceeded`, `NoClusterFit`."""
@@ -106,9 +108,16 @@ class Binding:
 
         One of which nothing but its name could be read is taken for what it was, except that it counts as not held.
         """
-        if not self.fault or previous.uid != self.uid:
+        if previous.uid != self.uid or not (self.fault or self.stamp.fault):
             return self
-        known = self if self.template.kind else replace(previous, version=self.version, fault=self.fault, is_held=False)
+        known = self
+        if self.stamp.fault:
+            # Nobody knows any more where it is charged: it stays where it was, and nothing is judged beside it.
+            known = replace(self, stamp=replace(previous.stamp, fault=self.stamp.fault))
+        if not self.fault:
+            return known
+        if not self.template.kind:
+            known = replace(previous, version=self.version, fault=self.fault, is_held=False)
         return replace(
             known,
             demand=known.demand.maximum(previous.demand),

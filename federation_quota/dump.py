@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.view import View
 
@@ -49,7 +50,7 @@ def write(process: str, parts: Mapping[str, Part]) -> None:
 
 def describe_view(view: View) -> dict[str, object]:
     """How far a view has come, and how much there is in it."""
-    namespaces = view.namespaces()
+    namespaces = [one for one in view.namespaces() if not domain.is_leaf(one)]  # under leaves are the same ones
     return {
         "version": view.version,
         "namespaces": len(namespaces),

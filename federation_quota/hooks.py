@@ -19,6 +19,8 @@ from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TRUE
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
+VALIDATE_ELASTIC: Final = "/validate/elastic"
+MANAGE_ELASTIC: Final = "/manage/elastic"
 VALIDATE_WORKS: Final = "/validate/works"
 WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
@@ -31,6 +33,16 @@ API server looks at it to choose between our two hooks for workloads."""
 
 _TIMEOUT_SECONDS: Final = 10
 _ADVICE_TIMEOUT_SECONDS: Final = 3  # somebody waits at a terminal, and gets on without our word
+
+_ELASTIC: Final = ("elasticquotas", "compositeelasticquotas")
+_IS_STATUS: Final = "request.subResource == 'status'"
+_SETS_SPEC: Final = "request.operation != 'UPDATE' || object.spec != oldObject.spec"
+# Who administers quotas is who may do the same to a tree. Kubernetes' own controllers, which delete what is in a
+# namespace that goes, may.
+_IS_ADMINISTRATOR: Final = (
+    "authorizer.group('quota.karmada.io').resource('quotatrees').check("
+    "request.operation == 'CREATE' ? 'create' : request.operation == 'DELETE' ? 'delete' : 'update').allowed()"
+)
 
 # What Karmada's Works say of themselves, and where it keeps them.
 _BINDING_NAME: Final = "resourcebinding.karmada.io/name"
@@ -62,6 +74,24 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
                     _quotas(),
                     _alive(),
                     _foreign(system_users),
+                ),
+                _hook(
+                    "elastic.quota.karmada.io",
+                    url + VALIDATE_ELASTIC,
+                    bundle,
+                    _elastic(["quotatrees", *_ELASTIC, *(f"{one}/status" for one in ("quotatrees", *_ELASTIC))]),
+                    _stays(),
+                    _foreign(system_users),
+                    {"name": "something-that-counts-changes", "expression": f"{_SETS_SPEC} || {_IS_STATUS}"},
+                    {"name": "by-an-administrator", "expression": f"{_IS_STATUS} || {_IS_ADMINISTRATOR}"},
+                ),
+                _hook(
+                    "managed.quota.karmada.io",
+                    url + MANAGE_ELASTIC,
+                    bundle,
+                    _elastic(list(_ELASTIC)),
+                    _stays(),
+                    {"name": "by-somebody-else", "expression": f"!({_IS_ADMINISTRATOR})"},
                 ),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
             ],
@@ -135,6 +165,11 @@ def _quotas() -> dict[str, Any]:
     return _rule("quota.karmada.io", "v1alpha1", ["karmadaquotas", "karmadaquotas/status"])
 
 
+def _elastic(resources: list[str]) -> dict[str, Any]:
+    """Deletions too: a parent must not go while there are quotas below it."""
+    return {**_rule("quota.karmada.io", "v1alpha1", resources, ["CREATE", "UPDATE", "DELETE"]), "scope": "*"}
+
+
 def _works() -> dict[str, Any]:
     return _rule("work.karmada.io", "v1alpha1", ["works"])
 
@@ -158,6 +193,12 @@ def _rule(group: str, version: str, resources: list[str], operations: list[str] 
 def _alive() -> dict[str, str]:
     """What is being deleted only loses finalizers: nothing must stand in its way."""
     return {"name": "not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+
+
+def _stays() -> dict[str, str]:
+    """The same, where deletions are asked about: those who ask for one, not what follows of it."""
+    alive = _alive()
+    return {**alive, "expression": f"request.operation == 'DELETE' || {alive['expression']}"}
 
 
 def _foreign(system_users: Iterable[str]) -> dict[str, str]:

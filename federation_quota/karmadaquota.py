@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from federation_quota import condition, member_usage
+from federation_quota import bookkeeping, condition, member_usage
 from federation_quota.api.karmadaquota import LONGEST_SUMMARY
-from federation_quota.api.meta import LONGEST_NAME, LONGEST_UID, MOST_RESOURCES
+from federation_quota.bookkeeping import text
 from federation_quota.condition import Finding
-from federation_quota.ledger.account import Account, Advance
-from federation_quota.ledger.claim import Claim
-from federation_quota.ledger.reservation import Reservation
+from federation_quota.ledger.account import Account
 from federation_quota.quantity import ZERO, Quantity, parse
 from federation_quota.resource_name import canonical
 from federation_quota.resources import NOTHING, Resources
@@ -28,12 +26,6 @@ WARN: Final = "Warn"
 REPORT: Final = "Report"
 CHARGE: Final = "Charge"
 GRACE_SECONDS: Final = 300
-
-_LONGEST_VERSION: Final = 20
-# Of one reservation. A status has to fit into what etcd stores, with a thousand of them; a few hundred is usual.
-_LONGEST_CHARGE: Final = 4096
-_SHORT: Final = 10**30  # nano units: no amount below has a longer text than this
-_SHORT_LENGTH: Final = 40
 
 
 class QuotaError(ValueError):
@@ -73,20 +65,20 @@ def _read(stored: Mapping[str, Any]) -> Account:
     # Only of what is limited now: the status may be older than the limits.
     unbound = {canonical(name): parse(text) for name, text in unbound_texts.items() if name in limits}
     return Account(
-        namespace=_text(metadata, "namespace"),
-        name=_text(metadata, "name"),
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
         limits=limits,
         selector=Selector.from_spec(spec),
-        uid=_text(metadata, "uid"),
-        version=str(_version(metadata["resourceVersion"])),
-        reservations=tuple(read_reservation(one) for one in status.get("reservations") or ()),
-        advances=tuple(_read_advance(one) for one in status.get("advances") or ()),
+        uid=text(metadata, "uid"),
+        version=str(bookkeeping.version(metadata["resourceVersion"])),
+        reservations=bookkeeping.reservations(status),
+        advances=bookkeeping.advances(status),
         unbound=Resources(unbound) if charges_unbound else NOTHING,
-        observed=_version(status.get("observedBindingVersion") or "0"),
-        active_shape=_text(status, "shape", ""),
-        joined=frozenset((_text(one, "replica"), _text(one, "shape")) for one in status.get("joined") or ()),
+        observed=bookkeeping.observed(status),
+        active_shape=text(status, "shape", ""),
+        joined=bookkeeping.joined(status),
         beside=Quota(
-            on_exceeded=_text(spec, "onExceeded", DENY),
+            on_exceeded=text(spec, "onExceeded", DENY),
             generation=int(metadata.get("generation") or 0),
             status=status,
             charges_unbound=charges_unbound,
@@ -99,20 +91,6 @@ def _place(stored: object) -> str:
     metadata = stored.get("metadata") if isinstance(stored, Mapping) else None
     known = metadata if isinstance(metadata, Mapping) else {}
     return f"{str(known.get('namespace', ''))[:80]}/{str(known.get('name', ''))[:80]}"
-
-
-def _text(parent: Mapping[str, Any], field: str, otherwise: str | None = None) -> str:
-    value = parent[field] if otherwise is None else parent.get(field) or otherwise
-    if not isinstance(value, str):
-        raise TypeError(f"{field} is not text")
-    return value
-
-
-def _version(value: object) -> int:
-    """A resourceVersion; never a sign, a space or an underscore, which Python would read as well."""
-    if not isinstance(value, str) or not value.isascii() or not value.isdigit() or len(value) > _LONGEST_VERSION:
-        raise ValueError("a resourceVersion is not a number")
-    return int(value)
 
 
 def quota(account: Account) -> Quota:
@@ -138,10 +116,7 @@ def status(account: Account, used: Resources) -> dict[str, Any]:
         "exceeded": _shortened(", ".join(over)),
         "observedGeneration": quota(account).generation,
     }
-    whole = {**quota(account).status, **shown, **_books(account)}
-    if not whole["advances"]:  # mostly: it is for busy times only
-        del whole["advances"]
-    return whole
+    return bookkeeping.written(account, {**quota(account).status, **shown})
 
 
 def stored_as(account: Account, whole: Mapping[str, Any]) -> Account:
@@ -172,83 +147,6 @@ def with_members(
             del whole[name]
     charged = unbound if kept.charges_unbound else NOTHING
     return replace(stored_as(account, whole), unbound=charged)
-
-
-def _books(account: Account) -> dict[str, Any]:
-    return {
-        "reservations": [write_reservation(one) for one in account.reservations],
-        "advances": [_write_advance(one) for one in account.advances],
-        "observedBindingVersion": str(account.observed),
-        "shape": account.active_shape,
-        "joined": [{"replica": replica, "shape": shape} for replica, shape in sorted(account.joined)],
-    }
-
-
-def read_reservation(stored: Mapping[str, Any]) -> Reservation:
-    """A reservation as the status has it."""
-    base, uid = stored.get("base"), stored.get("uid")
-    return Reservation(
-        id=_text(stored, "id"),
-        binding=_text(stored, "binding"),
-        claim=Claim(Resources.parse(stored.get("charge") or {}), _text(stored, "class", "")),
-        uid=None if uid is None else _text(stored, "uid"),
-        base=_version(base) if base else None,
-        time=_text(stored, "time", ""),
-    )
-
-
-def unwritable(reservation: Reservation) -> str:
-    """Why no status could hold this reservation; empty where it can.
-
-    An account is written as a whole: one reservation that the API server does not take would hold up all others.
-    """
-    claim = reservation.claim
-    if len(claim.charge) > MOST_RESOURCES:
-        return f"it asks for {len(claim.charge)} resources, and a quota accounts for {MOST_RESOURCES} at most"
-    if _is_too_long(claim.charge):
-        return f"the names and amounts of what it asks for have more than {_LONGEST_CHARGE} characters"
-    for what, text, longest in (
-        ("name", reservation.binding, LONGEST_NAME),
-        ("uid", reservation.uid or "", LONGEST_UID),
-        ("priority class", claim.priority_class, LONGEST_NAME),
-    ):
-        if len(text) > longest:
-            return f"its {what} has more than {longest} characters"
-    return ""
-
-
-def _is_too_long(charge: Resources) -> bool:
-    # Asked at every admission: amounts that are known to be short are not written out for it.
-    is_short = all(abs(amount.nano) < _SHORT for _, amount in charge.items())
-    if is_short and sum(len(name) + _SHORT_LENGTH for name in charge) <= _LONGEST_CHARGE:
-        return False
-    return sum(len(name) + len(text) for name, text in charge.to_json().items()) > _LONGEST_CHARGE
-
-
-def write_reservation(reservation: Reservation) -> dict[str, Any]:
-    """A reservation for the status."""
-    written: dict[str, Any] = {
-        "id": reservation.id,
-        "binding": reservation.binding,
-        "charge": reservation.claim.charge.to_json(),
-        "class": reservation.claim.priority_class,
-        "time": reservation.time,
-    }
-    if reservation.uid is not None:
-        written["uid"] = reservation.uid
-    if reservation.base is not None:
-        written["base"] = str(reservation.base)
-    return written
-
-
-def _read_advance(stored: Mapping[str, Any]) -> Advance:
-    amounts = Resources.parse(stored.get("amounts") or {})
-    return Advance(_text(stored, "id"), _text(stored, "replica"), amounts, bool(stored.get("recalled")))
-
-
-def _write_advance(advance: Advance) -> dict[str, Any]:
-    written: dict[str, Any] = {"id": advance.id, "replica": advance.replica, "amounts": advance.amounts.to_json()}
-    return {**written, "recalled": True} if advance.is_recalled else written
 
 
 def _summary(account: Account, used: Mapping[str, Quantity]) -> str:

@@ -179,6 +179,9 @@ waiting = _gauge(
     "Bindings that were refused and wait for room on their quotas' lists; the leader's count.",
     by=CONTROLLERS,
 )
+displaced = _counter(
+    "displaced", "Bindings that were taken from their clusters to make room in an elastic tree.", by=CONTROLLERS
+)
 woken = _counter(
     "woken",
     "Attempts to bring back what was refused or held, by way (template, schedule, release) and outcome.",

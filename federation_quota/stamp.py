@@ -40,6 +40,7 @@ FALSE: Final = "false"
 
 _INT32: Final = 2**31
 _LONGEST_NAME: Final = 253
+_LONGEST_LEAF: Final = 317  # a namespace, and a name in it
 
 # Stamps repeat, a namespace's mostly differ in nothing; ones with very many groups are read each time.
 _MOST_REMEMBERED: Final = 4096
@@ -124,18 +125,18 @@ def _read(text: str) -> Stamp:
             priority=_priority(fields.get("priority", 0)),
             resource=_text(fields, "resource"),
             owner=None if owner is None else _owner(owner),
-            leaf=_text(fields, "leaf"),
+            leaf=_text(fields, "leaf", _LONGEST_LEAF),
         )
     except (ValueError, RecursionError) as error:
         return Stamp(fault=f"the stamp cannot be read: {error}")
 
 
-def _text(fields: dict[str, object], name: str) -> str:
+def _text(fields: dict[str, object], name: str, longest: int = _LONGEST_NAME) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str):
         raise ValueError(f"{name} is a {type(value).__name__}, not text")
-    if len(value) > _LONGEST_NAME:
-        raise ValueError(f"{name} has more than {_LONGEST_NAME} characters")
+    if len(value) > longest:
+        raise ValueError(f"{name} has more than {longest} characters")
     value.encode()  # half a surrogate has a spelling in JSON, and none in what is written to the API server
     return value
 

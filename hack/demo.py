@@ -19,7 +19,18 @@ from localfed.federation import Federation
 from localfed.guard import Guard
 from localfed.interruption import interruptible
 
+QUOTAS = "kubectl get elasticquotas -A"
 EVENTS = "kubectl -n shop get events -o custom-columns=REASON:.reason,MESSAGE:.message"
+
+
+# 100 cpu in all, and members that are missed as soon as they are gone.
+SHAPE = Shape(
+    members=2,
+    nodes=2,
+    quota=2,
+    capacity={"cpu": "25", "memory": "100Gi", "pods": "110"},
+    flags={"karmada-controller-manager": ["--cluster-failure-threshold=5s", "--cluster-success-threshold=5s"]},
+)
 
 
 class Narrator:
@@ -90,6 +101,37 @@ def tell_story(narrator: Narrator) -> None:
     run("kubectl -n shop get karmadaquota")
 
 
+def tell_of_two_teams(narrator: Narrator) -> None:
+    """Two teams share 100 cpu: borrowed, given back by priority, and less for both when a member dies."""
+    tell, run, federation = narrator.tell, narrator.run, narrator.federation
+    for team in ("a", "b"):
+        federation.kubectl("delete", "-f", str(ROOT / "examples" / "teams" / f"team-{team}.yaml"), "--ignore-not-found")
+    tell("Two teams share what the members have, 100 cpu: 40 are promised to A, 60 to B.")
+    run("kubectl apply -f examples/teams/namespaces.yaml -f examples/teams/classes.yaml -f examples/teams/quotas.yaml")
+    for member in federation.members:
+        run(f"kubectl --context {member} apply -f examples/teams/classes.yaml")
+    run("kubectl get quotatree", until="cpu: 0/100")
+    tell("A wants 80. B has nothing to do yet, so A borrows 40 of it.")
+    run("kubectl apply -f examples/teams/team-a.yaml")
+    run(QUOTAS, until="cpu: 80/80")
+    tell("B comes, and wants all of its 60. A gives back: what matters least waits.")
+    run("kubectl apply -f examples/teams/team-b.yaml")
+    run(QUOTAS, until="cpu: 60/60")
+    run("kubectl -n team-a get resourcebindings -L quota.karmada.io/held,quota.karmada.io/capacity")
+    run("kubectl -n team-a get events --field-selector=reason=Displaced", until="crawl")
+    tell("A member dies, and with it half of the 100 cpu. Mins shrink in proportion; again the important stay.")
+    federation.kill("m2-apiserver")
+    run("kubectl get quotatree", until="/50")
+    run(QUOTAS, until="cpu: 30/30")
+    run("kubectl get resourcebindings -A -l quota.karmada.io/held=true")
+    tell("It comes back, and so does everybody.")
+    with Guard() as guard:
+        federation.start("m2-apiserver", guard)
+        guard.release()
+    run("kubectl get quotatree", until="cpu: 100/100")
+    run(QUOTAS, until="cpu: 60/60")
+
+
 @click.command()
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=ROOT / ".demo", show_default=".demo")
 def main(directory: Path) -> None:
@@ -97,9 +139,11 @@ def main(directory: Path) -> None:
     federation = Federation(directory)
     try:
         with interruptible(), Guard() as guard:
-            federation.up(Shape(members=2, nodes=2, quota=2), guard)
+            federation.up(SHAPE, guard)
             guard.release()
-        tell_story(Narrator(federation))
+        narrator = Narrator(federation)
+        tell_story(narrator)
+        tell_of_two_teams(narrator)
     except FederationError as error:
         say(f"demo: {error}")
         sys.exit(1)

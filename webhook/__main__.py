@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,35 @@ from federation_quota.health import Check, Health, failing, not_stuck
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
+from federation_quota.kube.forest import NAMESPACES, ForestMirror
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import PRIORITY_CLASSES, BindingMirror, PriorityMirror, QuotaMirror
 from federation_quota.kube.presence import Presence
-from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
+from federation_quota.kube.quotas import (
+    COMPOSITE_ELASTIC_QUOTAS,
+    ELASTIC_QUOTAS,
+    KARMADA_QUOTAS,
+    RESOURCE_BINDINGS,
+    QuotaStore,
+    decode_elastic,
+    decode_quota,
+    resource_of,
+)
 from federation_quota.kube.reflector import Reflector
+from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.monitoring import Address, Monitor
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
 from webhook.advice import Advice
+from webhook.asks import AskList
 from webhook.bindings import BindingReview
+from webhook.elastic import ElasticReview, Trail
 from webhook.holding import Holding
+from webhook.leaves import Leaves
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
@@ -154,34 +170,61 @@ class Replica:
             KARMADA_QUOTAS,
             decode=decode_quota,
             sink=QuotaMirror(self._quota_stored, self._accountant.forget),
-            on_rewind=lambda _seen, _now: self._rewind(),
+            on_rewind=lambda _seen, _now: self._rewind(KARMADA_QUOTAS),
         )
+        self._forest = ForestMirror(federation)
+        self._leaves = Leaves(
+            roots=lambda: self._forest.trees.values,
+            labels=self._labels,
+            look=self._look_at_labels,
+            on_stored=self._leaf_stored,
+            on_deleted=self._accountant.forget,
+        )
+        self._elastic = [self._watch_leaves(resource) for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)]
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
+        self._asks = AskList(self._leaf, mirror, store)
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
         advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
-        works = WorkReview(self._accountant, federation, store, self._presence.is_current, settings.is_warning_only)
+        works = WorkReview(
+            self._accountant,
+            federation,
+            store,
+            self._presence.is_current,
+            settings.is_warning_only,
+            has_leaves=lambda: self._leaves.exist,
+        )
         holding = Holding(
-            stamping=Stamping(federation, Discovery(federation), priorities.values),
+            stamping=Stamping(federation, Discovery(federation), priorities.values, self._leaves),
             is_system=is_system,
             holders=self._holders,
             room=lambda place: Room(
                 self._accountant.accounts(place), observation.view, is_warning_only=settings.is_warning_only
             ),
             note=self._waiting.note,
+            leaf=lambda name: None if settings.is_warning_only else self._leaves.account(name),
+            has_leaves=lambda: self._leaves.exist,
         )
         self._health = Health(
             ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
+        elastic = ElasticReview(self._forest, is_system, Trail())
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
-                    self._accountant, is_system, settings.is_warning_only, holding.would_hold, self._waiting.note
+                    self._accountant,
+                    is_system,
+                    settings.is_warning_only,
+                    holding.would_hold,
+                    self._waiting.note,
+                    self._asks.note,
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
+                hooks.VALIDATE_ELASTIC: elastic,
+                hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_WORKS: works,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
@@ -194,13 +237,14 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        runs += [self._waiting.run(), *(reflector.run() for reflector in self._trust.reflectors)]
+        watched = (*self._trust.reflectors, *self._forest.reflectors, *self._elastic)
+        runs += [self._waiting.run(), self._asks.run(), *(reflector.run() for reflector in watched)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
         async with self._monitor():
             if await self._is_ready(stopping):
                 await self._serve(stopping)
-        await self._waiting.drain(timeout_seconds=1.0)
+        await asyncio.gather(self._waiting.drain(timeout_seconds=1.0), self._asks.drain(timeout_seconds=1.0))
         await self._accountant.give_back(timeout_seconds=2.0)
         presence.cancel()
         for task in background:
@@ -239,9 +283,41 @@ class Replica:
         self._accountant.learn(account)
         self._waiting.learn(account)
 
-    def _rewind(self) -> None:
+    def _watch_leaves(self, resource: Resource) -> Reflector[Account]:
+        """Elastic quotas of one kind, as accounts."""
+        return Reflector(
+            self._federation,
+            resource,
+            decode=decode_elastic,
+            sink=QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted),
+            on_rewind=lambda _seen, _now: self._rewind(resource),
+        )
+
+    def _labels(self, namespace: str) -> Mapping[str, str] | None:
+        known = self._forest.namespaces.items.get(namespace)
+        return known.value.labels if known else None
+
+    async def _look_at_labels(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace as it is stored now; none where it is not."""
+        pages = self._federation.list(NAMESPACES, field_selector=f"metadata.name={namespace}", timeout_seconds=2.0)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                for item in page.items:
+                    return codec.decode_object(item)["metadata"].get("labels") or {}
+        return {}
+
+    def _leaf_stored(self, account: Account) -> None:
+        self._lag.hear(account.observed)
+        self._accountant.learn(account)
+        self._asks.learn(account)
+
+    def _leaf(self, name: str) -> Account | None:
+        """A leaf as last read or written: fresher than the watch has it."""
+        return next(iter(self._accountant.accounts(domain.of_leaf(name))), None)
+
+    def _rewind(self, resource: Resource) -> None:
         self._lag.rewind()
-        self._accountant.rewind()
+        self._accountant.rewind(lambda place: resource_of(place) == resource)
 
     def _holders(self, namespace: str) -> list[str]:
         """The quotas of a namespace that hold what does not fit."""
@@ -251,9 +327,11 @@ class Replica:
     async def _prepare(self, incarnation: str) -> None:
         """Before this incarnation may admit anything: every quota that exists by now is known."""
         log.info("webhook.preparing", incarnation=incarnation)
-        for reflector in (self._bindings, self._quotas, self._priorities):
+        known: list[Reflector[Any]] = [self._bindings, self._priorities, *self._forest.reflectors]
+        for reflector in (*known, self._quotas, *self._elastic):
             await reflector.synced.wait()
-        while not await self._quotas.refresh(timeout_seconds=30):
+        accounts = (self._quotas, *self._elastic)
+        while not all(await asyncio.gather(*(one.refresh(timeout_seconds=30) for one in accounts))):
             log.warning("webhook.quotas_not_listed")
 
     def _make_keeper(self) -> CertificateKeeper:
@@ -294,6 +372,7 @@ class Replica:
         view = self._observation.view
         accountant = self._accountant
         reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
+        reflectors += [*self._forest.reflectors, *self._elastic]
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},
@@ -304,6 +383,7 @@ class Replica:
                 if one.account is not None
             ],
             "waiting": self._waiting.describe,
+            "asks": self._asks.describe,
             "reflectors": lambda: [one.describe() for one in reflectors],
             "certificate": lambda: asdict(self._keeper.status),
         }

@@ -101,7 +101,10 @@ class Advice:
     ) -> Verdict:
         """As the binding would be judged, without reserving anything."""
         answer = await self.accountant.answer(
-            namespace, ask, deadline=deadline, dry_run=True, may_exceed=lambda name: not _denies(accounts.get(name))
+            {namespace: ask},
+            deadline=deadline,
+            dry_run=True,
+            may_exceed=lambda _domain, name: not _denies(accounts.get(name)),
         )
         match answer:
             case Denied(denial):

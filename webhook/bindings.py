@@ -1,17 +1,21 @@
 """Reviews of ResourceBindings: is there quota for what it asks, and is what protects the quota untouched?"""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from federation_quota import karmadaquota
+from federation_quota import bookkeeping, karmadaquota
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
+from federation_quota.api.elastic import LONGEST_QUALIFIED
+from federation_quota.api.meta import LONGEST_NAME
 from federation_quota.binding import Binding
+from federation_quota.elastic import leaf
 from federation_quota.kube import codec
 from federation_quota.kube.mirrors import claim
+from federation_quota.ledger import domain
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
 from webhook.holding import held_text
@@ -27,52 +31,52 @@ class BindingReview:
     is_warning_only: bool = False  # the break-glass for the whole system
     would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
     note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
+    note_ask: Callable[[str, Binding], None] = lambda _leaf, _new: None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """Judge a CREATE or UPDATE."""
         new = codec.decode_binding(request.object)
         old = codec.decode_binding(request.old_object) if request.operation == "UPDATE" else None
-        ask = Ask(
-            id=secrets.token_hex(8),
-            binding=new.key.name,
-            new=claim(new),
-            old=claim(old) if old else NO_CLAIM,
-            uid=None if old else new.uid,
-            base=old.version if old else None,
-            time=_text(self.now().replace(microsecond=0)),
-        )
-        increases = ask.increases
-        if new.is_deleting and not increases:
+        asks = asks_of(new, old, identifier=secrets.token_hex(8), time=_text(self.now().replace(microsecond=0)))
+        if new.is_deleting and not asks:
             return ALLOWED  # finalizers go; what it has is counted until it is gone, and it gets no more
         is_system = self.is_system(request.user_info.username)
         tampering = _tampering(new, old, is_system=is_system)
         if tampering:
             return refuse(403, "Forbidden", tampering)
-        fault = new.fault or new.stamp.fault or (karmadaquota.unwritable(ask.reservation) if increases else "")
-        if fault and self.accountant.accounts(new.key.namespace):
+        fault = new.fault or new.stamp.fault or _unwritable(asks)
+        if fault and self._is_accounted(new):
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
-        if not increases:
+        if not asks:
             return ALLOWED
         answer = await self.accountant.answer(
-            new.key.namespace,
-            ask,
-            deadline=deadline,
-            dry_run=bool(request.dry_run),
-            may_exceed=lambda name: self._may_exceed(new.key.namespace, name),
+            asks, deadline=deadline, dry_run=bool(request.dry_run), may_exceed=self._may_exceed
         )
         if isinstance(answer, Denied):
             denial = answer.denial
-            if self.would_hold(new, old, denial.quota):
+            if domain.is_leaf(denial.namespace):
+                if not request.dry_run:
+                    self.note_ask(denial.quota, new)
+            elif self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.
                 return later(f"{denial.message}: it is held when it is asked for again")
-            if not request.dry_run and not is_system:
+            elif not request.dry_run and not is_system:
                 self.note(denial.quota, new, old, denial.message)
         return _verdict(new, answer)
+
+    def _is_accounted(self, binding: Binding) -> bool:
+        """Whether there is anybody to account for it."""
+        places = [binding.key.namespace]
+        if binding.stamp.leaf:
+            places.append(domain.of_leaf(binding.stamp.leaf))
+        return any(self.accountant.accounts(place) for place in places)
 
     def _may_exceed(self, namespace: str, name: str) -> bool:
         if self.is_warning_only:
             return True
+        if domain.is_leaf(namespace):
+            return False
         accounts = {account.name: account for account in self.accountant.accounts(namespace)}
         return name in accounts and karmadaquota.quota(accounts[name]).on_exceeded == karmadaquota.WARN
 
@@ -80,6 +84,33 @@ class BindingReview:
 @lru_cache(maxsize=2)  # many are judged within one second
 def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def asks_of(new: Binding, old: Binding | None, *, identifier: str, time: str = "") -> dict[str, Ask]:
+    """What a change asks for in each domain in which something could have to grow for it.
+
+    Of the leaf that it is under: what was under another counts as nothing there.
+    """
+    asks = {}
+    uid, base = (new.uid, None) if old is None else (None, old.version)
+    ask = Ask(identifier, new.key.name, claim(new), claim(old) if old else NO_CLAIM, uid, base, time)
+    if ask.increases:
+        asks[new.key.namespace] = ask
+    if new.stamp.leaf:
+        place = domain.of_leaf(new.stamp.leaf)
+        before = leaf.claim(old) if old is not None and old.stamp.leaf == new.stamp.leaf else NO_CLAIM
+        ask = Ask(identifier, domain.name_in(place, new.key), leaf.claim(new), before, uid, base, time)
+        if ask.increases:
+            asks[place] = ask
+    return asks
+
+
+def _unwritable(asks: Mapping[str, Ask]) -> str:
+    for place, ask in asks.items():
+        longest = LONGEST_QUALIFIED if domain.is_leaf(place) else LONGEST_NAME
+        if fault := bookkeeping.unwritable(ask.reservation, longest):
+            return fault
+    return ""
 
 
 def _verdict(binding: Binding, answer: Answer) -> Verdict:

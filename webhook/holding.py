@@ -9,6 +9,7 @@ Part of the mutating review of bindings, after the stamp, which says what a bind
   a cluster, goes on at the size that it had, and its growth waits as if it had been refused.
 - What others suspended is theirs: it is neither marked nor released, and is judged like anything else.
 - A quota that denies goes before one that holds.
+- Under an elastic leaf everything waits that would cost it something: whoever knows the whole tree says when it may go.
 
 Marks that clients make themselves are not taken: only the system holds, and only it releases.
 """
@@ -21,9 +22,11 @@ import msgspec
 
 from federation_quota import karmadaquota
 from federation_quota.binding import Binding
+from federation_quota.elastic import leaf as leaves
 from federation_quota.kube import codec, outline
 from federation_quota.kube.mirrors import claim
 from federation_quota.kube.outline import Outline
+from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
 from federation_quota.room import Room
@@ -47,6 +50,8 @@ class Holding:
     holders: Callable[[str], Sequence[str]]  # the quotas of a namespace that hold
     room: Callable[[str], Room]  # of a namespace, now
     note: Callable[[str, Binding, Binding | None, str], None]  # that something of a binding waits for a quota
+    leaf: Callable[[str], Account | None] = lambda _name: None  # the account of an elastic leaf
+    has_leaves: Callable[[], bool] = lambda: False
 
     async def __call__(self, request: codec.AdmissionRequest, _deadline: float) -> Verdict:
         """The patch that stamps, and holds what is to be held."""
@@ -54,7 +59,7 @@ class Holding:
         seen, before = outline.decode(request.object), outline.decode(request.old_object) if is_update else None
         verdict = await self.stamping(seen, before)
         is_any_held = any(one.is_labelled(HELD_LABEL) for one in (seen, before) if one is not None)
-        if not verdict.is_allowed or not (is_any_held or self.holders(request.namespace)):
+        if not verdict.is_allowed or not (is_any_held or self.holders(request.namespace) or self.has_leaves()):
             return verdict
         document = _patched(codec.decode_object(request.object), verdict.patch)
         is_system = self.is_system(request.user_info.username)
@@ -78,7 +83,7 @@ class Holding:
             if not request.dry_run:
                 self._note_growth(new, old)
             patch += _resume(document, old)
-        elif self.would_hold(new, old):
+        elif self._waits_for_leaf(new, old) or self.would_hold(new, old):
             patch += _hold(document)
         return replace(verdict, patch=(*verdict.patch, *patch)) if patch else verdict
 
@@ -91,6 +96,16 @@ class Holding:
         if any(one.is_certain and one.on_exceeded == karmadaquota.DENY for one in obstacles):
             return False
         return bool(refused_by) or any(one.exceeded and one.account.name in holders for one in obstacles)
+
+    def _waits_for_leaf(self, new: Binding, old: Binding | None) -> bool:
+        """Whether it has just come under an elastic leaf that it would cost something, and has nothing yet."""
+        leaf = new.stamp.leaf
+        if not leaf or new.is_suspended or new.evicted or new.clusters or new.assigned:
+            return False
+        if old is not None and old.stamp.leaf == leaf:
+            return False  # it was let go, or had no reason to wait
+        account = self.leaf(leaf)
+        return account is not None and bool(leaves.wants(account, new))
 
     def _note_growth(self, new: Binding, old: Binding) -> None:
         holders = self.holders(new.key.namespace)

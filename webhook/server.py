@@ -38,7 +38,14 @@ IDLE_SECONDS = 180.0
 # Kept back for the way home: an answer that comes too late is an error for the client, one in time is at least «later».
 MARGIN_SECONDS = 0.5
 # What the object of a review is called in the log.
-_KIND: Final = {"resourcebindings": "binding", "karmadaquotas": "quota", "works": "work"}
+_KIND: Final = {
+    "resourcebindings": "binding",
+    "karmadaquotas": "quota",
+    "elasticquotas": "quota",
+    "compositeelasticquotas": "quota",
+    "quotatrees": "tree",
+    "works": "work",
+}
 _TIMEOUT = re.compile(r"(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 

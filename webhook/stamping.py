@@ -3,23 +3,33 @@
 A mutating review. Whatever a client wrote into the annotation is overwritten: with the stamp that the binding had, or,
 where it is new or its template has changed, with one made from the template as it is now. Where Karmada wrote what is
 asked for into the binding itself, the template is not read, and a stamp that would say no more is not written.
+
+Where there are elastic quotas, the stamp also says under which leaf a binding is, and the template is read for the
+quota that it names:
+
+- What has no clusters is associated when it is created, when its template changes, and when its leaf is gone or its
+  namespace has come under one. A template that names a quota it cannot have is refused.
+- What runs stays where it is, unless its template comes to name another quota. That is then an increase of the other,
+  and refused if there is no room. Nobody's running workload is turned away because its namespace was moved.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 
 from federation_quota import stamp, workload
 from federation_quota.binding import TemplateRef
+from federation_quota.elastic.association import AssociationError
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery, UnknownResourceError
 from federation_quota.kube.outline import Outline
 from federation_quota.kube.resource import Resource
-from federation_quota.stamp import STAMP_ANNOTATION, Stamp
-from webhook.review import ALLOWED, Verdict, later
+from federation_quota.stamp import FALSE, PREEMPTIBLE_LABEL, QUOTA_NAME_LABEL, STAMP_ANNOTATION, TRUE, Stamp
+from webhook.leaves import Leaves
+from webhook.review import ALLOWED, Verdict, later, refuse
 
 log = structlog.get_logger()
 
@@ -31,6 +41,7 @@ class Stamping:
     client: Client
     discovery: Discovery
     priorities: Mapping[str, int]  # the value of each priority class
+    leaves: Leaves | None = None  # None: there are no elastic quotas
     timeout_seconds: float = 2.0
     unreadable: set[str] = field(default_factory=set)  # the kinds of which it was said that their class is not known
 
@@ -39,27 +50,52 @@ class Stamping:
         if new.is_deleting:
             return ALLOWED
         known = old.stamp if old is not None and old.template == new.template else stamp.NO_STAMP
-        if known != stamp.NO_STAMP and not known.fault:
-            wanted = known
-        else:
-            try:
-                wanted = await self._stamp(new)
-            except error.KubeError as problem:
-                return later(f"what {new.key} propagates could not be read: {problem}")
-        return _patched(new, wanted)
+        if known != stamp.NO_STAMP and not known.fault and not self._is_astray(old, known):
+            return _patched(new, known)
+        try:
+            if self.leaves is not None and self.leaves.exist:
+                return await self._associated(new, old, self.leaves)
+            return _patched(new, (await self._stamp(new))[0])
+        except error.KubeError as problem:
+            return later(f"what {new.key} propagates could not be read: {problem}")
+        except AssociationError as problem:
+            return refuse(403, "Forbidden", f"{new.key}: {problem}")
 
-    async def _stamp(self, binding: Outline) -> Stamp:
-        """What the template says now. One that is gone takes its binding along: what it was counts until then."""
+    def _is_astray(self, old: Outline | None, known: Stamp) -> bool:
+        """Whether what has no clusters yet is to be associated anew, although its template is what it was."""
+        if self.leaves is None or not self.leaves.exist or old is None or old.has_clusters:
+            return False
+        return self.leaves.is_astray(old.key.namespace, known.leaf)
+
+    async def _associated(self, new: Outline, old: Outline | None, leaves: Leaves) -> Verdict:
+        """The patch that also says under which leaf it is, and whether it can be displaced there."""
+        said, labels = await self._stamp(new, reads_labels=True)
+        named = labels.get(QUOTA_NAME_LABEL, "")
+        leaf = old.stamp.leaf if old is not None else ""
+        is_called_so = leaf in (named, f"{new.key.namespace}/{named}")
+        if old is None or not old.has_clusters or (named and not is_called_so):
+            leaf = await leaves.leaf_of(new.key.namespace, named)
+        verdict = _patched(new, replace(said, leaf=leaf))
+        return replace(verdict, patch=(*verdict.patch, *_preemptible(new, labels))) if leaf else verdict
+
+    async def _stamp(self, binding: Outline, *, reads_labels: bool = False) -> tuple[Stamp, Mapping[str, str]]:
+        """What the template says now, and its labels where they are wanted and it can have pods.
+
+        A template that is gone takes its binding along: what that was counts until then.
+        """
         template = binding.template
         try:
             resource = await self.discovery.of_object(template.api_version, template.kind)
         except UnknownResourceError:
-            return stamp.NO_STAMP if binding.stamp.fault else binding.stamp
+            return stamp.NO_STAMP if binding.stamp.fault else binding.stamp, {}
         name = binding.priority_class
+        manifest = None
+        if (name is None or reads_labels) and workload.may_have_pods(template):
+            manifest = await self._read(template, resource)
         if name is None:
-            manifest = await self._read(template, resource) if workload.may_have_pods(template) else None
             name = workload.priority_class(manifest) if manifest else ""
-        return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural)
+        labels = ((manifest or {}).get("metadata") or {}).get("labels") or {}
+        return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural), labels
 
     async def _read(self, template: TemplateRef, resource: Resource) -> dict[str, Any] | None:
         namespace = template.namespace if resource.namespaced else None
@@ -85,3 +121,15 @@ def _patched(binding: Outline, wanted: Stamp) -> Verdict:
         return Verdict(patch=({"op": "add", "path": "/metadata/annotations", "value": {STAMP_ANNOTATION: text}},))
     path = "/metadata/annotations/" + STAMP_ANNOTATION.replace("~", "~0").replace("/", "~1")
     return Verdict(patch=({"op": "add", "path": path, "value": text},))
+
+
+def _preemptible(binding: Outline, labels: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    """What makes the binding say what its template says; most say nothing."""
+    wanted = FALSE if labels.get(PREEMPTIBLE_LABEL) == FALSE else TRUE
+    known = binding.metadata.labels or {}
+    if known.get(PREEMPTIBLE_LABEL, TRUE) == wanted:
+        return ()
+    if not known:
+        return ({"op": "add", "path": "/metadata/labels", "value": {PREEMPTIBLE_LABEL: wanted}},)
+    path = "/metadata/labels/" + PREEMPTIBLE_LABEL.replace("~", "~0").replace("/", "~1")
+    return ({"op": "add", "path": path, "value": wanted},)

@@ -13,6 +13,7 @@ last. So a change that was refused at the binding, and an override that raises w
 - Of a binding that is gone nothing is admitted. Its Works are being deleted; Karmada, which writes one because it has
   not seen that yet, finds out by itself.
 - Quotas that only warn stand in nobody's way here either.
+- Under which elastic leaf a binding is, is known once it was read: where there are leaves, it is read in any case.
 
 What is beyond this hook: a Work that nobody writes. Where an override fixes the replicas and the binding is lowered
 afterwards, the Work stays as it is, and there is nothing to review: what members use beyond their bindings is watched
@@ -29,9 +30,11 @@ from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.binding import Binding, ObjectKey, TemplateRef
 from federation_quota.dispatch import Overreach
+from federation_quota.elastic import leaf
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.workload import WorkloadError
 from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, later, refuse
@@ -48,6 +51,7 @@ class WorkReview:
     store: Store
     is_present: Callable[[], bool]  # whether this replica knows every account that is active
     is_warning_only: bool = False  # the break-glass for the whole system
+    has_leaves: Callable[[], bool] = lambda: False  # whether there are elastic quotas
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """Judge a CREATE, or an UPDATE of the manifests."""
@@ -56,12 +60,14 @@ class WorkReview:
             return ALLOWED
         if not self.is_present():
             return later("this replica has lost touch with the API server")
-        accounts = [one for one in self.accountant.accounts(work.binding.namespace) if dispatch.minds_pods(one.lens)]
-        if not accounts:
+        accounts = self._minding(work.binding.namespace)
+        if not accounts and not self.has_leaves():
             return ALLOWED
         old = codec.decode_work(request.old_object) if request.operation == "UPDATE" else None
         try:
             binding = await self._read(work.binding, deadline)
+            if binding is not None and binding.stamp.leaf:
+                accounts += self._minding(domain.of_leaf(binding.stamp.leaf))
             return await self._judge(work, old, binding or _nothing(work.binding), accounts)
         except WorkloadError as problem:
             return refuse(422, "Invalid", f"what Work {work.key} brings to {work.cluster} cannot be told: {problem}")
@@ -85,6 +91,10 @@ class WorkReview:
                 warnings[f"{work.binding} in {work.cluster}: {one} (let through: the quota only warns)"] = None
         return Verdict(warnings=tuple(warnings))
 
+    def _minding(self, place: str) -> list[Account]:
+        """The accounts of a domain that a Work could bring too much for."""
+        return [one for one in self.accountant.accounts(place) if dispatch.minds_pods(one.lens)]
+
     async def _read(self, key: ObjectKey, deadline: float) -> Binding | None:
         """The binding as it is stored now, if it is."""
         left = deadline - asyncio.get_running_loop().time()
@@ -96,7 +106,9 @@ class WorkReview:
         return codec.decode_stored_binding(body)
 
     def _only_warns(self, account: Account) -> bool:
-        return self.is_warning_only or karmadaquota.quota(account).on_exceeded == karmadaquota.WARN
+        if self.is_warning_only or leaf.is_leaf(account):
+            return self.is_warning_only
+        return karmadaquota.quota(account).on_exceeded == karmadaquota.WARN
 
 
 def _beyond(work: codec.Work, old: codec.Work | None, binding: Binding, account: Account) -> list[Overreach]:

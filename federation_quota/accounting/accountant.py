@@ -1,14 +1,14 @@
 """One replica's accountant: every ask, through every account that it falls under, all or nothing.
 
-The accounts that an ask falls under may change while it waits for some of them. It is answered only at a moment when
-it has been through every account known then, and is noted in the journal at that same moment: whichever account turns
-up later is brought the note.
+A binding is charged in several domains at once (`ledger.domain`), with an ask for each. The accounts that they fall
+under may change while it waits for some of them. It is answered only at a moment when it has been through every account
+known then, and is noted in the journal at that same moment: whichever account turns up later is brought the note.
 """
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
@@ -88,12 +88,14 @@ class Accountant:
         if not here:
             del self._committers[namespace]
 
-    def rewind(self) -> None:
-        """The store was restored from the past: what is known of accounts may never have been. A list follows."""
-        for here in self._committers.values():
-            for committer in here.values():
+    def rewind(self, concerns: Callable[[str], bool] = lambda _domain: True) -> None:
+        """The store was restored from the past: what is known of accounts may never have been. A list follows.
+
+        Where there are several lists, each is of the domains that it `concerns`.
+        """
+        for domain in [one for one in self._committers if concerns(one)]:
+            for committer in self._committers.pop(domain).values():
                 committer.learn(None)
-        self._committers.clear()
 
     def accounts(self, namespace: str) -> list[Account]:
         """The accounts of a namespace, as this replica knows them."""
@@ -129,62 +131,66 @@ class Accountant:
 
     async def answer(
         self,
-        namespace: str,
-        ask: Ask,
+        asks: Mapping[str, Ask],
         *,
         deadline: float,
         dry_run: bool = False,
-        may_exceed: Callable[[str], bool] = lambda _name: False,
+        may_exceed: Callable[[str, str], bool] = lambda _domain, _name: False,
     ) -> Answer:
-        """Whether the ask is admitted; if so, everything that this takes has been written.
+        """Whether one binding gets what it asks for in every domain; if so, everything that this takes was written.
 
-        `may_exceed` tells by an account's name whether it only warns.
+        The asks are of one call, and have one id. `may_exceed` tells by domain and name whether an account only warns.
         """
-        if ask.uid is not None and self._is_known(namespace, ask.binding):
-            # Karmada sends a CREATE twice in normal work; the second must cost nothing.
-            try:
-                look = await self._store.look(namespace, ask.binding)
-            except UnreachableError as problem:
-                return Later(f"whether it exists already could not be told: {problem}")
-            if look.version is not None:
-                return Exists()
+        for domain, ask in asks.items():
+            if ask.uid is not None and self._is_known(domain, ask.binding):
+                # Karmada sends a CREATE twice in normal work; the second must cost nothing.
+                try:
+                    look = await self._store.look(domain, ask.binding)
+                except UnreachableError as problem:
+                    return Later(f"whether it exists already could not be told: {problem}")
+                if look.version is not None:
+                    return Exists()
         passage = _Passage()
-        while passage.answer is None and (committer := self._next(namespace, passage)) is not None:
-            may = may_exceed(committer.name)
-            judgement = await committer.submit(ask, deadline, dry_run=dry_run, may_exceed=may)
+        while passage.answer is None and (committer := self._next(asks, passage)) is not None:
+            may = may_exceed(committer.domain, committer.name)
+            judgement = await committer.submit(asks[committer.domain], deadline, dry_run=dry_run, may_exceed=may)
             passage.take(committer, judgement)
         if passage.answer is None and not self._is_present():
             passage.answer = Later("this replica has lost touch with the API server")
         if passage.answer is None:
             # The same moment as the last look at the accounts: nothing is awaited in between.
-            if not dry_run and ask.increases:
-                self._journal.note(namespace, ask.reservation, asyncio.get_running_loop().time())
+            if not dry_run:
+                for domain, ask in asks.items():
+                    if ask.increases:
+                        self._journal.note(domain, ask.reservation, asyncio.get_running_loop().time())
             return Allowed(tuple(passage.warnings))
         if not dry_run:
             for committer in passage.reserved:
-                committer.take_back(ask.id)
+                committer.take_back(asks[committer.domain].id)
         return passage.answer
 
-    def _is_known(self, namespace: str, binding: str) -> bool:
+    def _is_known(self, domain: str, binding: str) -> bool:
         """Whether a binding of that name may be stored, as far as this replica knows."""
-        return self._observation.view.get(namespace, binding) is not None or any(
-            committer.expects(binding) for committer in self._committers.get(namespace, {}).values()
+        return self._observation.view.get(domain, binding) is not None or any(
+            committer.expects(binding) for committer in self._committers.get(domain, {}).values()
         )
 
-    def _next(self, namespace: str, passage: "_Passage") -> Committer | None:
-        """The first account, in the one order that all replicas keep, that the ask has yet to pass."""
-        for account in self.accounts(namespace):
-            if (account.name, account.uid, account.shape) not in passage.passed:
-                return self._committers[namespace][account.name]
+    def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> Committer | None:
+        """The first account, in the one order that all replicas keep, that has yet to be passed."""
+        for domain in asks if len(asks) == 1 else sorted(asks):
+            for account in self.accounts(domain):
+                if (domain, account.name, account.uid, account.shape) not in passage.passed:
+                    return self._committers[domain][account.name]
         return None
 
 
 class _Passage:
-    """One ask's way through the accounts."""
+    """One call's way through the accounts."""
 
     def __init__(self) -> None:
         self.answer: Answer | None = None
-        self.passed: set[tuple[str, str, str]] = set()  # name, uid, shape: an account that changed is asked again
+        # Domain, name, uid and shape: an account that changed is asked again.
+        self.passed: set[tuple[str, str, str, str]] = set()
         self.reserved: list[Committer] = []
         self.warnings: list[Denial] = []
 
@@ -193,10 +199,10 @@ class _Passage:
         if isinstance(outcome, Admitted | Overdrawn):
             self.reserved.append(committer)
         if isinstance(outcome, Overdrawn):
-            self.warnings.append(Denial(committer.name, outcome.exceeded))
+            self.warnings.append(Denial(committer.name, outcome.exceeded, committer.domain))
         if isinstance(outcome, Refused):
-            self.answer = Denied(Denial(committer.name, outcome.exceeded))
+            self.answer = Denied(Denial(committer.name, outcome.exceeded, committer.domain))
         elif isinstance(outcome, Undecided):
             self.answer = Later(f"quota {committer.name}: {outcome.reason}")
         elif account is not None:
-            self.passed.add((committer.name, account.uid, account.shape))
+            self.passed.add((committer.domain, committer.name, account.uid, account.shape))

@@ -119,7 +119,7 @@ class Committer:
         recent: deque[float],
     ) -> None:
         self.account: Account | None = account
-        self._namespace = account.namespace
+        self.domain = account.namespace
         self.name = account.name
         self._replica = replica
         self._observation = observation
@@ -199,7 +199,7 @@ class Committer:
                     continue
                 except Exception:
                     # A mistake of ours about one account must not end the others' service.
-                    log.exception("account.failed", namespace=self._namespace, quota=self.name)
+                    log.exception("account.failed", namespace=self.domain, quota=self.name)
                     self._give_up()
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
@@ -295,7 +295,7 @@ class Committer:
                 self._meter.committed(admissions)
             elif any(isinstance(outcome, Refused) for _, outcome in decided):
                 # Nobody is refused on what a cache says of the account.
-                fresh = await self._store.read(self._namespace, self.name)
+                fresh = await self._store.read(self.domain, self.name)
                 if fresh is None or fresh.version != account.version:
                     self._see(fresh)
                     self._queue[:0] = queue
@@ -319,7 +319,8 @@ class Committer:
             return 0
         waits = [waiting for waiting, _ in refused]
         try:
-            proof = Proof(account, self._observation.view, await self._store.versions(self._namespace))
+            view = self._observation.view
+            proof = Proof(account, view, await self._store.versions(self.domain, view.entries(self.domain)))
             waits = []
             for waiting, outcome in refused:
                 if proof.stands(waiting.ask, outcome):
@@ -363,7 +364,7 @@ class Committer:
     def _judge(self, books: Books, waiting: _Waiting) -> Outcome | None:
         """The outcome for one ask beside all before it; None where only time can tell."""
         verdict = books.judge(waiting.ask)
-        fault = self._fault(waiting.ask)
+        fault = books.account.fault or self._fault(waiting.ask)
         if fault and not isinstance(verdict, Unaffected) and not waiting.may_exceed:
             waiting.wait(fault)
             return None
@@ -385,7 +386,7 @@ class Committer:
 
     def _fault(self, ask: Ask) -> str:
         """Why nothing can be judged here: a stored binding whose cost nobody knows. Its own repair is judged."""
-        for binding, reason in self._observation.view.faults(self._namespace).items():
+        for binding, reason in self._observation.view.faults(self.domain).items():
             if binding != ask.binding:
                 return f"what binding {binding} costs cannot be told ({reason}): mend or delete it"
         return ""
@@ -397,10 +398,10 @@ class Committer:
             # Nothing is awaited between the journal and the write's start, and since the account is known here every
             # admission that it sees goes through this very committer: what is brought is complete.
             view = self._observation.view
-            recent = self._journal.recent(self._namespace, view, now)
+            recent = self._journal.recent(self.domain, view, now)
             known = {one.id for one in recent}
             recent += (one for one in self._treasurer.under_way() if one.id not in known)
-            joined = joining.join(account, self._replica(), recent, observed=view.newest(self._namespace))
+            joined = joining.join(account, self._replica(), recent, observed=view.newest(self.domain))
             if joined is account:
                 return True
             self._treasurer.close()
@@ -435,13 +436,13 @@ class Committer:
         """Live looks at the bindings of reservations that are older than any write can be."""
         now = asyncio.get_running_loop().time()
         expired = [*self._expiry.expired(account, now), *self._treasurer.expired()]
-        return {one.id: await self._store.look(self._namespace, one.binding) for one in expired}
+        return {one.id: await self._store.look(self.domain, one.binding) for one in expired}
 
     async def _read_again(self, problem: Exception) -> None:
         """After a conflict, or a write whose fate is not known: what is true is in the store."""
         is_answered = not isinstance(problem, UnreachableError)
         try:
-            self._see(await self._store.read(self._namespace, self.name))
+            self._see(await self._store.read(self.domain, self.name))
         except UnreachableError:
             is_answered = False
         if not is_answered:
@@ -463,7 +464,7 @@ class Committer:
                 # Bindings are no news for an account that is not active yet, nor for an advance that is being spent.
                 is_waiting = bool(self._queue) or (self._treasurer.is_resting and not self._treasurer.is_empty)
                 if is_active and is_waiting:
-                    await _first(self._news.wait(), self._observation.changed(self._namespace, self._judged_at))
+                    await _first(self._news.wait(), self._observation.changed(self.domain, self._judged_at))
                 else:
                     await self._news.wait()
 

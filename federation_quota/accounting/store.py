@@ -1,6 +1,6 @@
 """What the accountant needs of the world: a store that can be read past all caches, and written under a version."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from federation_quota.ledger.account import Account
@@ -17,7 +17,7 @@ class UnreachableError(Exception):
 
 
 class Store(Protocol):
-    """Accounts and bindings, as the API server has them now."""
+    """Accounts and bindings, as the API server has them now; by domain (`ledger.domain`)."""
 
     async def read(self, namespace: str, name: str) -> Account | None:
         """The account as it is stored now, or None where there is none."""
@@ -28,8 +28,11 @@ class Store(Protocol):
     async def look(self, namespace: str, binding: str) -> LiveLook:
         """What is stored of a binding now."""
 
-    async def versions(self, namespace: str) -> Mapping[str, int]:
-        """The bindings of a namespace and their versions, as they are stored now."""
+    async def versions(self, namespace: str, among: Collection[str] | None = None) -> Mapping[str, int]:
+        """The bindings of a domain and their versions, as they are stored now; there may be others beside.
+
+        `among`: only these matter, which spares a look at every namespace where a domain could be of any.
+        """
 
     async def version(self) -> int:
         """The version that the store has reached by now."""

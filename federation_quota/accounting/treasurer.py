@@ -13,7 +13,7 @@ from dataclasses import replace
 from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import Store
-from federation_quota.ledger import advance
+from federation_quota.ledger import advance, domain
 from federation_quota.ledger.account import MOST_RESERVATIONS, Account, Advance
 from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.judging import Books
@@ -171,7 +171,9 @@ class Treasurer:
     def take(self, books: Books, asked: Resources) -> Advance | None:
         """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
         now, needed = self._now(), self._purse.open
-        if self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
+        # A leaf's limit falls as a matter of course; then nothing beyond it is to be given, not even from an advance.
+        is_steady = not domain.is_leaf(self._namespace)
+        if is_steady and self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
             free = advance.free(books, asked + self._purse.spent_since, self._terms)
             needed = needed + free
             if free:

@@ -10,8 +10,10 @@ from typing import Final
 from federation_quota.api import compositeelasticquota, elasticquota, karmadaquota, quotatree
 from federation_quota.crd import CustomResource
 
-RESOURCES: Final[tuple[CustomResource, ...]] = (karmadaquota.RESOURCE,)
-"""Every kind that is installed."""
-
-ELASTIC: Final[tuple[CustomResource, ...]] = (quotatree.RESOURCE, elasticquota.RESOURCE, compositeelasticquota.RESOURCE)
-"""The kinds of elastic trees: ready, and not installed before something enforces them."""
+RESOURCES: Final[tuple[CustomResource, ...]] = (
+    karmadaquota.RESOURCE,
+    quotatree.RESOURCE,
+    elasticquota.RESOURCE,
+    compositeelasticquota.RESOURCE,
+)
+"""Every kind, all of them installed."""

@@ -107,6 +107,13 @@ class Ask(Model):
     """When it no longer counts."""
 
 
+class LeafReservation(Reservation):
+    """An admitted increase whose write has not been seen in the store yet."""
+
+    binding: Annotated[str, Field(max_length=LONGEST_QUALIFIED)]
+    """The namespace and name of the ResourceBinding."""
+
+
 class SharingStatus(Model):
     """How a quota stands. Written by the system alone."""
 
@@ -137,7 +144,7 @@ class SharingStatus(Model):
     """What is borrowed, as kubectl get shows it: "cpu: 10"; empty if nothing is."""
     lending: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
     """What is lent, as kubectl get shows it; empty if nothing is."""
-    reservations: list[Reservation] = atomic_list(MOST_RESERVATIONS)
+    reservations: list[LeafReservation] = atomic_list(MOST_RESERVATIONS)
     """Admitted increases that are not yet seen in the store; they count as used."""
     observed_binding_version: ResourceVersion | None = None
     """The resourceVersion of bindings that every replica must have seen before it decides for this quota."""

@@ -8,10 +8,10 @@ Values and decisions alone, in three layers:
 
 - `unit`, `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
 - `division`, `shape`, `column`, `runtime`, `fairshare`: who may use how much.
-- `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `admission`: what follows for
-  bindings and accounts.
+- `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `admission`, `grant`: what follows
+  for bindings and accounts; and `plan`, which puts it together: what is to be written next.
 
-`quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `validation` and
-`topology` say what may be stored, `koordinator` and `nos` translate the manifests of others. Never here: I/O, clocks,
-accounts and their reservations (the ledger).
+`quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `leaf` makes accounts of
+leaves and statuses of accounts, `validation` and `topology` say what may be stored, `koordinator` and `nos` translate
+the manifests of others. Never here: I/O, clocks, how an account admits (the ledger).
 """

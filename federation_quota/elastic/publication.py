@@ -34,11 +34,15 @@ class Stored:
 
 
 def lowerings(wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str, int]]:
-    """What to write first: for each leaf that loses anything its whole new runtime, with what it gains left out."""
+    """What to write first: for each leaf that loses anything its whole new runtime, with what it gains left out.
+
+    So with one that has come to limit something else: of what nothing is published, nothing is given before it is.
+    """
     lowered: dict[str, dict[str, int]] = {}
     for name, runtime in sorted(wanted.items()):
         published = stored.get(name, Stored()).published
-        if any(amount < published.get(resource, 0) for resource, amount in runtime.items()):
+        loses = any(amount < published.get(resource, 0) for resource, amount in runtime.items())
+        if loses or runtime.keys() != published.keys():
             lowered[name] = {resource: min(amount, published.get(resource, 0)) for resource, amount in runtime.items()}
     return lowered
 

@@ -3,17 +3,26 @@
 Translation only. The ledger's part of a leaf's status (reservations and what belongs to them) is not touched here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from federation_quota.condition import Finding
 from federation_quota.elastic import ask
 from federation_quota.elastic.ask import Ask
+from federation_quota.elastic.capacity import Holding
 from federation_quota.elastic.runtime import Standing
 from federation_quota.elastic.unit import Steps, available, quantities, to_json
 from federation_quota.quantity import QuantityError, parse
 
 LONGEST: Final = 65536
+
+WITHIN_RUNTIME: Final = "WithinRuntime"
+"""Of a leaf: whether it uses no more than it may."""
+MINS_KEPT: Final = "MinsKept"
+"""Of a tree: whether there is as much as was promised."""
+CLUSTERS_READY: Final = "ClustersReady"
+"""Of a tree: whether all of its clusters add to what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,64 @@ def write(standing: Standing, published: Steps, figures: Figures, generation: in
     return written
 
 
+@dataclass(frozen=True, slots=True)
+class TreeFigures:
+    """What is known of a tree."""
+
+    total: Steps
+    used: Steps
+    system_used: Steps
+    mins: Steps
+    """What the quotas of the first level were promised together."""
+    requests: Steps
+    """What they ask for."""
+    holding: Holding
+
+
+def within_runtime(used: Steps, published: Steps) -> Finding:
+    """Whether a leaf uses no more than it may."""
+    over = {name: amount for name, amount in used.items() if amount > published.get(name, amount)}
+    if not over:
+        return Finding(WITHIN_RUNTIME, True, "WithinRuntime", "it uses no more than it may")
+    most = {name: published[name] for name in over}
+    message = f"it uses more than it may ({summary(over, most)}): its least important workloads will give way"
+    return Finding(WITHIN_RUNTIME, False, "OverRuntime", message)
+
+
+def tree_findings(figures: TreeFigures) -> list[Finding]:
+    """Whether a tree has what it promised, and all of its clusters."""
+    total, mins, holding = figures.total, figures.mins, figures.holding
+    short = {name: amount for name, amount in mins.items() if amount > total.get(name, 0)}
+    kept = Finding(MINS_KEPT, True, "Enough", "there is as much as the quotas of the first level were promised")
+    if short:
+        there = {name: total.get(name, 0) for name in short}
+        kept = Finding(MINS_KEPT, False, "TooLittle", f"more was promised than there is ({summary(short, there)})")
+    ready = Finding(CLUSTERS_READY, True, "Ready", "all clusters of the tree are Ready")
+    if holding.absent:
+        named = ", ".join(holding.absent)
+        ready = Finding(CLUSTERS_READY, False, "Absent", f"these are not Ready, and add nothing: {named}")
+    elif not holding.clusters and not any(total.values()):
+        ready = Finding(CLUSTERS_READY, False, "NoClusters", "no cluster belongs to the tree")
+    return [kept, ready]
+
+
+def write_tree(figures: TreeFigures, generation: int) -> dict[str, Any]:
+    """The status of a tree, but for its conditions."""
+    there = {name: figures.total.get(name, 0) for name in figures.requests}
+    taken = {name: figures.used.get(name, 0) for name in figures.requests}
+    return {
+        "total": to_json(figures.total),
+        "request": to_json(figures.requests),
+        "used": to_json(taken),
+        "systemUsed": to_json(figures.system_used),
+        "min": to_json(figures.mins),
+        "clusters": list(figures.holding.clusters),
+        "absent": list(figures.holding.absent),
+        "summary": summary(taken, there),
+        "observedGeneration": generation,
+    }
+
+
 def summary(used: Steps, limit: Steps) -> str:
     """Used and limit of each resource, in one line."""
     amounts, limits = quantities({name: used.get(name, 0) for name in limit}), quantities(limit)
@@ -68,6 +135,15 @@ def published(status: Mapping[str, Any]) -> dict[str, int]:
         except QuantityError:
             continue
     return found
+
+
+def sum_of(tables: Iterable[Steps]) -> dict[str, int]:
+    """All of them together."""
+    total: dict[str, int] = {}
+    for table in tables:
+        for resource, amount in table.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
 
 
 def _present(amounts: Steps) -> dict[str, int]:

@@ -122,10 +122,10 @@ def decode_version(body: Encoded) -> int:
     return _version(_decode(_IDENTITY, body, "object").metadata.resource_version)
 
 
-def decode_name_and_version(body: Encoded) -> tuple[str, int]:
+def decode_key_and_version(body: Encoded) -> tuple[ObjectKey, int]:
     """The name and resourceVersion of any object."""
     metadata = _decode(_IDENTITY, body, "object").metadata
-    return metadata.name, _version(metadata.resource_version)
+    return ObjectKey(metadata.namespace, metadata.name), _version(metadata.resource_version)
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
@@ -267,6 +267,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         is_deleting=metadata.deletion_timestamp is not None,
         is_preserved=spec.preserve_resources_on_deletion is True,
         is_preemptible=metadata.labels is None or metadata.labels.preemptible != stamp.FALSE,
+        capacity=intern(metadata.labels.capacity) if metadata.labels is not None else "",
         stamp=ours,
         scheduled_reason=_scheduled_reason(shape.status),
         created=metadata.creation_timestamp or "",

@@ -2,7 +2,7 @@
 
 import json
 
-from federation_quota.karmadaquota import read_reservation, write_reservation
+from federation_quota.bookkeeping import read_reservation, write_reservation
 from federation_quota.ledger.legacy import Legacy
 
 # All annotations of an object together may have 256 KiB.

@@ -1,12 +1,14 @@
 """What reflectors feed: the federation's bindings, quotas and priority classes, as both deployables need them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey
+from federation_quota.elastic import leaf
 from federation_quota.kube.resource import Resource
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.view import Entry
@@ -20,7 +22,8 @@ def claim(binding: Binding) -> Claim:
 
 
 class BindingMirror:
-    """Every binding, for whoever asks by name; and what they cost, in the observation."""
+    """Every binding, for whoever asks by name; and what they cost, in the observation: in the namespace of each, and in
+    the domain of the leaf that it is under. One that comes under another leaf leaves the first by the same event."""
 
     def __init__(
         self,
@@ -37,8 +40,7 @@ class BindingMirror:
         for item in items:
             known = before.get(item.key)
             self.bindings[item.key] = item.at_least(known) if known else item
-        entries = ((key.namespace, key.name, _entry(binding)) for key, binding in self.bindings.items())
-        self._observation.replace(entries, version)
+        self._observation.replace(_entries(self.bindings.values()), version)
         for key in before.keys() | self.bindings.keys():
             if before.get(key) != self.bindings.get(key):
                 self._on_change(before.get(key), self.bindings.get(key))
@@ -49,12 +51,19 @@ class BindingMirror:
         after = item.at_least(before) if before else item
         self.bindings[item.key] = after
         self._observation.upsert(*item.key, _entry(after))
+        if before is not None and before.stamp.leaf not in ("", after.stamp.leaf):
+            self._observation.delete(*_place(before), before.uid, after.version)
+        if after.stamp.leaf:
+            self._observation.upsert(*_place(after), _leaf_entry(after))
         self._on_change(before, after)
 
     def delete(self, item: Binding) -> None:
         """A binding was deleted."""
         before = self.bindings.pop(item.key, None)
         self._observation.delete(*item.key, item.uid, item.version)
+        for last in (before, item):  # a last state that cannot be read may not say under which leaf it was
+            if last is not None and last.stamp.leaf:
+                self._observation.delete(*_place(last), item.uid, item.version)
         self._on_change(before, None)
 
     def bookmark(self, version: int) -> None:
@@ -64,6 +73,23 @@ class BindingMirror:
 
 def _entry(binding: Binding) -> Entry:
     return Entry(binding.uid, binding.version, claim(binding), binding.fault or binding.stamp.fault)
+
+
+def _leaf_entry(binding: Binding) -> Entry:
+    return Entry(binding.uid, binding.version, leaf.claim(binding), binding.fault or binding.stamp.fault)
+
+
+def _entries(bindings: Iterable[Binding]) -> Iterator[tuple[str, str, Entry]]:
+    for binding in bindings:
+        yield *binding.key, _entry(binding)
+        if binding.stamp.leaf:
+            yield *_place(binding), _leaf_entry(binding)
+
+
+def _place(binding: Binding) -> tuple[str, str]:
+    """The domain of the leaf that a binding is under, and what it is called there."""
+    place = domain.of_leaf(binding.stamp.leaf)
+    return place, domain.name_in(place, binding.key)
 
 
 class QuotaMirror:

@@ -29,6 +29,7 @@ class _Requirements(wire.Shape):
 class _Spec(wire.Shape):
     resource: wire.Reference
     replica_requirements: _Requirements | None = None
+    clusters: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Outline(wire.Shape):
@@ -46,6 +47,11 @@ class Outline(wire.Shape):
     def is_deleting(self) -> bool:
         """Whether it only waits for its finalizers."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def has_clusters(self) -> bool:
+        """Whether it was given any."""
+        return bytes(self.spec.clusters) not in (b"null", b"[]")
 
     @property
     def template(self) -> TemplateRef:

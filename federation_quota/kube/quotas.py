@@ -1,7 +1,9 @@
-"""KarmadaQuotas and bindings on the federation API server, as the store that accounts are kept in."""
+"""Quotas, elastic ones too, and bindings on the federation API server, as the store that accounts are kept in."""
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import msgspec
 import structlog
@@ -9,11 +11,16 @@ import structlog
 from federation_quota import karmadaquota, metrics
 from federation_quota.accounting import store
 from federation_quota.accounting.observation import Observation
+from federation_quota.binding import ObjectKey
+from federation_quota.elastic import leaf
+from federation_quota.elastic.quota import COMPOSITE, ELASTIC
+from federation_quota.elastic.quota import QuotaError as ElasticError
 from federation_quota.kube import codec, error, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.presence import take_roll
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.legacy import Legacy
@@ -22,6 +29,11 @@ from federation_quota.ledger.settling import EXPIRY_SECONDS, LiveLook
 log = structlog.get_logger()
 
 KARMADA_QUOTAS = Resource("quota.karmada.io", "v1alpha1", "karmadaquotas", "KarmadaQuota")
+ELASTIC_QUOTAS = Resource("quota.karmada.io", "v1alpha1", "elasticquotas", ELASTIC)
+COMPOSITE_ELASTIC_QUOTAS = Resource(
+    "quota.karmada.io", "v1alpha1", "compositeelasticquotas", COMPOSITE, namespaced=False
+)
+QUOTA_TREES = Resource("quota.karmada.io", "v1alpha1", "quotatrees", "QuotaTree", namespaced=False)
 RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 
 
@@ -32,6 +44,27 @@ def decode_quota(body: bytes) -> Account:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise karmadaquota.QuotaError(f"a quota that cannot be read: {problem}") from problem
     return karmadaquota.read(document)
+
+
+def decode_elastic(body: bytes) -> Account:
+    """The account of a stored ElasticQuota or CompositeElasticQuota; QuotaError where it cannot be used.
+
+    What its tree makes of it, a parent or the default group, does not matter for its books.
+    """
+    return leaf.read(codec.decode_object(body))
+
+
+def resource_of(place: str) -> Resource:
+    """The kind that accounts of a domain are stored as."""
+    return _whereabouts(place, domain.leaf(place))[0]
+
+
+def _whereabouts(place: str, name: str) -> tuple[Resource, str, str | None]:
+    """Which object an account of a domain is: its kind, its own name, and its namespace if it is in one."""
+    if not domain.is_leaf(place):
+        return KARMADA_QUOTAS, name, place
+    namespace, _, own = name.rpartition("/")
+    return (ELASTIC_QUOTAS, own, namespace) if namespace else (COMPOSITE_ELASTIC_QUOTAS, own, None)
 
 
 class QuotaStore:
@@ -56,46 +89,38 @@ class QuotaStore:
 
     async def read(self, namespace: str, name: str) -> Account | None:
         """The quota as it is stored now."""
+        resource, own, place = _whereabouts(namespace, name)
         with _translated():
             try:
-                body = await self._client.get(KARMADA_QUOTAS, name, namespace, timeout_seconds=self._timeout_seconds)
+                body = await self._client.get(resource, own, place, timeout_seconds=self._timeout_seconds)
             except error.NotFoundError:
                 return None
-            return decode_quota(body)
+            return decode_elastic(body) if domain.is_leaf(namespace) else decode_quota(body)
 
     async def write(self, account: Account) -> Account:
         """Replace the quota's status, under the version that was judged."""
         used = Books(account, self._observation.view).used
-        body = {
-            "apiVersion": KARMADA_QUOTAS.api_version,
-            "kind": KARMADA_QUOTAS.kind,
-            "metadata": {
-                "namespace": account.namespace,
-                "name": account.name,
-                "uid": account.uid,
-                "resourceVersion": account.version,
-            },
-            "status": karmadaquota.status(account, used),
+        resource, own, place = _whereabouts(account.namespace, account.name)
+        metadata = {"name": own, "uid": account.uid, "resourceVersion": account.version}
+        body: dict[str, Any] = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {**metadata, "namespace": place} if place else metadata,
+            "status": (leaf if domain.is_leaf(account.namespace) else karmadaquota).status(account, used),
         }
         with _translated(), _counted():
             written = await self._client.replace(
-                KARMADA_QUOTAS,
-                account.name,
-                body,
-                account.namespace,
-                subresource="status",
-                timeout_seconds=self._timeout_seconds,
+                resource, own, body, place, subresource="status", timeout_seconds=self._timeout_seconds
             )
             metrics.status_writes.inc()
-            return decode_quota(written)
+            return decode_elastic(written) if domain.is_leaf(account.namespace) else decode_quota(written)
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
         """The version of a binding as it is stored now."""
+        place, own = domain.binding_in(namespace, binding)
         with _translated():
             try:
-                body = await self._client.get(
-                    RESOURCE_BINDINGS, binding, namespace, timeout_seconds=self._timeout_seconds
-                )
+                body = await self._client.get(RESOURCE_BINDINGS, own, place, timeout_seconds=self._timeout_seconds)
             except error.NotFoundError:
                 return LiveLook(None)
             return LiveLook(codec.decode_version(body))
@@ -109,16 +134,25 @@ class QuotaStore:
                     return page.version
         raise store.UnreachableError("a list without a page")
 
-    async def versions(self, namespace: str) -> dict[str, int]:
-        """The bindings of a namespace and their versions, as they are stored now."""
-        found: dict[str, int] = {}
+    async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
+        """The bindings of a domain and their versions, as they are stored now."""
+        places: set[str | None] = {namespace}
+        if domain.is_leaf(namespace):
+            # Which bindings are under a leaf is not in what lists can select by: all are read, of wherever it matters.
+            places = {None} if among is None else {domain.binding_in(namespace, name).namespace for name in among}
+        found = await asyncio.gather(*(self._versions(place) for place in places))
+        return {domain.name_in(namespace, key): version for one in found for key, version in one.items()}
+
+    async def _versions(self, namespace: str | None) -> dict[ObjectKey, int]:
+        """The same of one namespace, or of all."""
+        found: dict[ObjectKey, int] = {}
         with _translated():
             pages = self._client.list(
                 RESOURCE_BINDINGS, namespace, only_metadata=True, timeout_seconds=self._timeout_seconds
             )
             async with contextlib.aclosing(pages):
                 async for page in pages:
-                    found.update(codec.decode_name_and_version(bytes(item)) for item in page.items)
+                    found.update(codec.decode_key_and_version(bytes(item)) for item in page.items)
         return found
 
     async def replicas(self) -> dict[str, Legacy | None]:
@@ -152,6 +186,6 @@ def _translated() -> Iterator[None]:
         yield
     except (error.ConflictError, error.NotFoundError) as problem:
         raise store.ConflictError(str(problem)) from problem
-    except (error.KubeError, karmadaquota.QuotaError) as problem:
+    except (error.KubeError, karmadaquota.QuotaError, ElasticError, codec.CodecError) as problem:
         log.warning("store.failed", problem=str(problem))
         raise store.UnreachableError(str(problem)) from problem

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federation_quota.stamp import HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION
+from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION
 
 
 class Shape(msgspec.Struct, gc=False, rename="camel"):
@@ -38,6 +38,7 @@ class BindingLabels(msgspec.Struct, gc=False):
 
     held: str = msgspec.field(name=HELD_LABEL, default="")
     preemptible: str = msgspec.field(name=PREEMPTIBLE_LABEL, default="")
+    capacity: str = msgspec.field(name=CAPACITY_LABEL, default="")
 
 
 class BindingAnnotations(msgspec.Struct, gc=False):

@@ -33,7 +33,7 @@ class Advance:
 class Account:
     """One account, at one version."""
 
-    namespace: str
+    namespace: str  # or whichever domain it is in (`ledger.domain`)
     name: str
     limits: Mapping[str, Quantity]  # by the names the user wrote
     selector: Selector
@@ -45,6 +45,7 @@ class Account:
     observed: int = 0  # a view that has not reached this binding version knows too little to judge here
     active_shape: str = ""  # the lens that every live replica has joined
     joined: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # (replica, shape)
+    fault: str = ""  # why nothing more can be admitted for now
     beside: object = field(default=None, compare=False, repr=False)  # what its store keeps in the same object
 
     @cached_property

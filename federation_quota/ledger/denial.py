@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from federation_quota.ledger import domain
 from federation_quota.ledger.judging import Exceeded
 
 
@@ -12,6 +13,7 @@ class Denial:
 
     quota: str
     exceeded: Sequence[Exceeded]
+    namespace: str = ""  # or whichever domain the quota is in
 
     @property
     def message(self) -> str:
@@ -49,12 +51,18 @@ class Denial:
         return [
             {
                 "reason": "QuotaExceeded",
-                "field": f"karmadaquotas/{self.quota}/spec.hard[{one.name}]",
+                "field": self._field(one.name),
                 "message": f"requested={one.requested},used={one.used},limit={one.limit}"
                 + ("" if one.unbound.is_zero else f",unbound={one.unbound}"),
             }
             for one in self._sorted
         ]
+
+    def _field(self, resource: str) -> str:
+        if not domain.is_leaf(self.namespace):
+            return f"karmadaquotas/{self.quota}/spec.hard[{resource}]"
+        kind = "elasticquotas" if "/" in self.quota else "compositeelasticquotas"
+        return f"{kind}/{self.quota}/status.runtime[{resource}]"
 
     @property
     def _sorted(self) -> list[Exceeded]:

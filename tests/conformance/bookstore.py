@@ -8,7 +8,7 @@ import asyncio
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, ParamSpec
@@ -126,7 +126,7 @@ class Bookstore(Store):
         entry = self.bindings.get(binding)
         return LiveLook(entry.version if entry else None)
 
-    async def versions(self, namespace: str) -> dict[str, int]:
+    async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         await self._answer()
         return {name: entry.version for name, entry in self.bindings.items()}
 
@@ -212,7 +212,7 @@ class Replica:
         """What the accountant says, as the webhook asks it."""
         deadline = asyncio.get_running_loop().time() + within_seconds
         return await self.accountant.answer(
-            NAMESPACE, ask, deadline=deadline, dry_run=dry_run, may_exceed=lambda _name: may_exceed
+            {NAMESPACE: ask}, deadline=deadline, dry_run=dry_run, may_exceed=lambda _domain, _name: may_exceed
         )
 
 
@@ -235,11 +235,14 @@ class _Tasks(asyncio.TaskGroup):
 
 @asynccontextmanager
 async def at_work(
-    store: Bookstore, name: str = HERE, expiry_seconds: float = settling.EXPIRY_SECONDS
+    store: Bookstore,
+    name: str = HERE,
+    expiry_seconds: float = settling.EXPIRY_SECONDS,
+    terms: Terms = NO_ADVANCES,
 ) -> AsyncIterator[Replica]:
     """A replica that has seen everything there is, for as long as the block lasts."""
     async with _Tasks() as tasks:
-        replica = Replica(store, tasks, name, expiry_seconds)
+        replica = Replica(store, tasks, name, expiry_seconds, terms)
         replica.relist()
         try:
             yield replica

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -48,7 +49,8 @@ class Reader:
             time.sleep(0.1)
 
     def _run(self, text: str) -> str:
-        path = f"{self._environment['PATH']}:{os.environ['PATH']}"
+        # Our own programs too: kubectl finds its plugins there.
+        path = f"{self._environment['PATH']}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         environment = {"KUBECONFIG": self._environment["KUBECONFIG"], "PATH": path, "HOME": str(self._folder)}
         ran = subprocess.run(
             ["bash", "-c", text],

@@ -1,4 +1,4 @@
-"""The definition of KarmadaQuota on a real API server: accepted, enforced, and pleasant to read."""
+"""The definitions of our kinds on a real API server: accepted, enforced, and pleasant to read."""
 
 import json
 import re
@@ -31,9 +31,10 @@ def federation(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def definition(federation: Federation) -> dict[str, Any]:
-    """The CRD as the API server has it, established."""
+    """KarmadaQuota's CRD as the API server has it, established as those of the other kinds are."""
     federation.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    federation.kubectl("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=30s")
+    for resource in api.RESOURCES:
+        federation.kubectl("wait", "--for=condition=Established", f"crd/{resource.name}", "--timeout=30s")
     return federation.kubectl.json("get", "crd", NAME)
 
 
@@ -327,23 +328,13 @@ def test_kubectl_explain_helps(federation: Federation, path: str, words: str) ->
     assert words in " ".join(federation.kubectl("explain", path).split())
 
 
-# The kinds of elastic trees, which are not yet in crds/: nothing enforces them so far
-
-
-@pytest.fixture(scope="module")
-def elastic(federation: Federation) -> None:
-    definitions = [resource.definition() for resource in api.ELASTIC]
-    listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
-    federation.kubectl("apply", "--server-side", "-f", "-", manifest=json.dumps(listed))
-    for resource in api.ELASTIC:
-        federation.kubectl("wait", "--for=condition=Established", f"crd/{resource.name}", "--timeout=30s")
+# The kinds of elastic trees
 
 
 def elastic_object(kind: str, name: str, **spec: object) -> dict[str, Any]:
     return {"apiVersion": "quota.karmada.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-@pytest.mark.usefixtures("elastic")
 def test_elastic_quotas_are_stored_and_tell_their_story(federation: Federation, namespace: str) -> None:
     tree = create(federation, namespace, elastic_object("QuotaTree", "default"))
     assert tree["spec"] == {
@@ -366,7 +357,6 @@ def test_elastic_quotas_are_stored_and_tell_their_story(federation: Federation, 
     assert "dept" in federation.kubectl("get", "ceq")
 
 
-@pytest.mark.usefixtures("elastic")
 @pytest.mark.parametrize(
     ("refused", "words"),
     [

@@ -24,6 +24,8 @@ def test_the_demo_tells_its_story_and_leaves_the_federation_up(tmp_path: Path) -
             "cpu: 6/10",
             "exceeded quota: shop, requested: cpu=6, used: cpu=6, limited: cpu=10",
             "resourcebinding.work.karmada.io/reports-deployment condition met",
+            "cpu: 80/80",
+            "cpu: 100/100",
             f"hack/federation down --dir {federation.directory.path}",
         ):
             assert line in told.stdout, told.stdout

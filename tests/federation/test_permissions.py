@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from controllers.authority import SECRETS
-from federation_quota import names
+from federation_quota import api, names
 from federation_quota.kube import config
 from federation_quota.kube.client import Client
 from federation_quota.kube.mirrors import ObjectMirror
@@ -33,7 +33,7 @@ PROVOKED = {(product.WEBHOOK, "get", "policy.karmada.io", "propagationpolicies")
 # Not used, and needed.
 UNSEEN = {
     # The controllers make the role by which tenants see quotas, and nobody can give what they do not have.
-    (product.CONTROLLERS, "get", "quota.karmada.io", "karmadaquotas"),
+    *((product.CONTROLLERS, "get", "quota.karmada.io", resource.plural) for resource in api.RESOURCES),
     # A local federation serves none.
     (product.CONTROLLERS, "get", "cluster.karmada.io", "clusters/proxy"),
 }

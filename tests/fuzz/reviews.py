@@ -4,7 +4,7 @@ import copy
 from typing import Any, Final
 
 from federation_quota import hooks
-from tests.fuzz.world import PATHS, STORED, TEAM, stored_quota
+from tests.fuzz.world import PARENT, PATHS, STORED, TEAM, stored_quota
 from tests.unit.documents import BINDING
 from tests.unit.test_works import deployment, work
 
@@ -79,6 +79,29 @@ _SCOPED["spec"]["scopeSelector"] = {
 }
 
 
+_SELECTOR = {"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "x", "operator": "In", "values": ["y"]}]}
+_LEAF = {
+    "apiVersion": "quota.karmada.io/v1alpha1",
+    "kind": "ElasticQuota",
+    "metadata": {"name": "leaf", "namespace": TEAM, "uid": "uid-leaf", "generation": 1},
+    "spec": {
+        "parent": "dept",
+        "min": {"cpu": "1"},
+        "max": {"cpu": 2},
+        "sharedWeight": {"cpu": "3"},
+        "strictMax": ["cpu"],
+    },
+    "status": {"used": {"cpu": "1"}, "held": 2},
+}
+_COMPOSITE = {**PARENT, "spec": {"min": {"cpu": "5"}, "namespaces": ["b"], "namespaceSelector": _SELECTOR}}
+_TREE = {
+    "apiVersion": "quota.karmada.io/v1alpha1",
+    "kind": "QuotaTree",
+    "metadata": {"name": "default", "uid": "uid-tree", "generation": 1},
+    "spec": {"total": {"cpu": "9"}, "clusterSelector": _SELECTOR, "systemGroup": {"namespaces": ["kube-system"]}},
+}
+
+
 def _bindings() -> list[dict[str, Any]]:
     pairs: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
         (binding(), None),
@@ -107,6 +130,18 @@ REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
             subResource="status",
             userInfo={"username": "system"},
         ),
+    ],
+    hooks.VALIDATE_ELASTIC: [
+        review("elasticquotas", "quota.karmada.io", _LEAF),
+        review("elasticquotas", "quota.karmada.io", _LEAF, {**_LEAF, "spec": {}}),
+        review("compositeelasticquotas", "quota.karmada.io", _COMPOSITE, PARENT),
+        review("compositeelasticquotas", "quota.karmada.io", PARENT, PARENT, operation="DELETE", object=None),
+        review("quotatrees", "quota.karmada.io", _TREE),
+        review("quotatrees", "quota.karmada.io", _TREE, _TREE, subResource="status"),
+    ],
+    hooks.MANAGE_ELASTIC: [
+        review("elasticquotas", "quota.karmada.io", _LEAF, userInfo={"username": "somebody"}),
+        review("compositeelasticquotas", "quota.karmada.io", _COMPOSITE, PARENT),
     ],
     hooks.VALIDATE_WORKS: [
         review("works", "work.karmada.io", work(deployment())),

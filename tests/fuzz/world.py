@@ -22,20 +22,32 @@ from structlog.testing import capture_logs
 from federation_quota import hooks, karmadaquota
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
+from federation_quota.api.compositeelasticquota import CompositeElasticQuota
 from federation_quota.api.karmadaquota import KarmadaQuota
+from federation_quota.api.meta import Model
+from federation_quota.elastic import leaf
 from federation_quota.health import Health
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client, Page
 from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import BindingMirror
-from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, QuotaStore, decode_quota
+from federation_quota.kube.quotas import (
+    COMPOSITE_ELASTIC_QUOTAS,
+    KARMADA_QUOTAS,
+    RESOURCE_BINDINGS,
+    QuotaStore,
+    decode_elastic,
+    decode_quota,
+)
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
 from federation_quota.room import Room
 from tests.unit.documents import BINDING
+from tests.unit.forests import Mirror
 from webhook.advice import Advice
 from webhook.bindings import BindingReview
+from webhook.elastic import ElasticReview, Trail
 from webhook.holding import Holding
 from webhook.quotas import QuotaReview
 from webhook.server import Server
@@ -49,6 +61,8 @@ PATHS = (
     hooks.VALIDATE_BINDINGS,
     hooks.STAMP_BINDINGS,
     hooks.VALIDATE_QUOTAS,
+    hooks.VALIDATE_ELASTIC,
+    hooks.MANAGE_ELASTIC,
     hooks.VALIDATE_WORKS,
     hooks.WARN_WORKLOADS,
     hooks.DENY_WORKLOADS,
@@ -97,6 +111,34 @@ QUOTAS = [
 ]
 
 
+def stored_leaf(name: str, runtime: dict[str, str]) -> dict[str, Any]:
+    """An elastic quota that the one replica has joined, and that may use so much now."""
+    document: dict[str, Any] = {
+        "apiVersion": "quota.karmada.io/v1alpha1",
+        "kind": "CompositeElasticQuota",
+        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "5000", "generation": 1},
+        "spec": {"min": runtime, "namespaces": [TEAM]},
+    }
+    shape = leaf.read(document).lens.shape
+    document["status"] = {"runtime": runtime, "shape": shape, "joined": [{"replica": REPLICA, "shape": shape}]}
+    return document
+
+
+# The one that the stored binding is under.
+LEAF = stored_leaf("team-a", {"cpu": "1000000", "memory": "1Ei"})
+
+# A parent with room below it.
+PARENT: dict[str, Any] = {
+    "apiVersion": "quota.karmada.io/v1alpha1",
+    "kind": "CompositeElasticQuota",
+    "metadata": {"name": "dept", "uid": "uid-dept", "generation": 1},
+    "spec": {"min": {"cpu": "10"}, "managers": [{"kind": "User", "name": "somebody"}]},
+}
+
+
+_MODELS: dict[Resource, type[Model]] = {KARMADA_QUOTAS: KarmadaQuota, COMPOSITE_ELASTIC_QUOTAS: CompositeElasticQuota}
+
+
 class Api:
     """An API server that is a table."""
 
@@ -114,7 +156,7 @@ class Api:
         self, resource: Resource, name: str, namespace: str | None = None, *, timeout_seconds: float | None = None
     ) -> bytes:
         await asyncio.sleep(0)
-        if resource == KARMADA_QUOTAS and name in self.quotas:
+        if resource in _MODELS and name in self.quotas:
             return json.dumps(self.quotas[name]).encode()
         if resource == RESOURCE_BINDINGS and (name, namespace) == (STORED["metadata"]["name"], TEAM):
             return json.dumps(STORED).encode()
@@ -131,11 +173,11 @@ class Api:
         timeout_seconds: float | None = None,
     ) -> bytes:
         await asyncio.sleep(0)
-        assert (resource, namespace, subresource) == (KARMADA_QUOTAS, TEAM, "status")
+        assert (resource.namespaced, subresource) == (namespace == TEAM, "status")
         current = self.quotas[name]
         document = {**current, "status": json.loads(msgspec.json.encode(body["status"]))}
         try:
-            KarmadaQuota.model_validate(document)
+            _MODELS[resource].model_validate(document)
         except pydantic.ValidationError as problem:
             self.refused.append(str(problem))
             raise error.InvalidError(422, "Invalid", str(problem)) from None
@@ -217,11 +259,15 @@ class World:
         )
         advice = Advice(accountant, observation, mirror, client)
         bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note)
+        self._trail = Trail()
+        elastic = ElasticReview(Mirror(PARENT), _is_system, self._trail)
         server = Server(
             {
                 hooks.VALIDATE_BINDINGS: bindings,
                 hooks.STAMP_BINDINGS: holding,
                 hooks.VALIDATE_QUOTAS: QuotaReview(_is_system),
+                hooks.VALIDATE_ELASTIC: elastic,
+                hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True),
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
@@ -238,8 +284,11 @@ class World:
 
     async def _ask(self, path: str, body: bytes, binding: str) -> Answer:
         self.api.refused.clear()
+        self._trail.quotas._changes.clear()
+        self._trail.roots._changes.clear()
         for document in QUOTAS:
             self.accountant.learn(decode_quota(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
+        self.accountant.learn(decode_elastic(json.dumps(self.api.put(copy.deepcopy(LEAF))).encode()))
         url = self._server.make_url(path).with_query(timeout="3s")
         with capture_logs() as lines:
             # Far beyond what the server may take: it would be a hang.

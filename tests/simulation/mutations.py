@@ -3,13 +3,15 @@
 These are the parts that DESIGN names as the ones without which over-admission follows at once.
 """
 
-import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from federation_quota.accounting.accountant import Accountant
-from federation_quota.ledger import joining
+from federation_quota.accounting.observation import Observation
+from federation_quota.binding import Binding
+from federation_quota.ledger import domain, joining
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.claim import Claim
@@ -18,8 +20,10 @@ from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import Expiry, LiveLook
 from federation_quota.ledger.view import View
 from federation_quota.resources import NOTHING
+from tests.simulation import scenario
 from tests.simulation.scenario import Scenario
-from tests.simulation.world import SimulatedStore, World
+from tests.simulation.world import NAMESPACE, SimulatedStore, World
+from webhook import bindings
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
@@ -30,7 +34,7 @@ def no_wait_for_what_others_have_seen(patch: pytest.MonkeyPatch) -> None:
     """Whoever ends a reservation does not raise the version that everybody else must have seen."""
 
     def with_reservations(self: Account, reservations: object, observed: int = 0) -> Account:
-        return dataclasses.replace(self, reservations=tuple(reservations))  # type: ignore[arg-type]
+        return replace(self, reservations=tuple(reservations))  # type: ignore[arg-type]
 
     patch.setattr(Account, "with_reservations", with_reservations)
 
@@ -77,7 +81,7 @@ def charge_as_if_every_account_saw_it(patch: pytest.MonkeyPatch) -> None:
 
     def judge(self: Books, ask: Ask) -> Verdict:
         moved = Claim(ask.old.charge, ask.new.priority_class)
-        return original(self, dataclasses.replace(ask, old=moved))
+        return original(self, replace(ask, old=moved))
 
     patch.setattr(Books, "judge", judge)
 
@@ -161,6 +165,35 @@ def advances_that_die_with_their_replica(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scenario, "CRASH_CHANCE", 1.0)
 
 
+def a_leaf_that_counts_what_was_under_another(patch: pytest.MonkeyPatch) -> None:
+    """A binding that comes under another leaf counts as no increase of what it had under the first."""
+
+    def asks_of(new: Binding, old: Binding | None, *, identifier: str) -> dict[str, Ask]:
+        moved = replace(old, stamp=replace(old.stamp, leaf=new.stamp.leaf)) if old else None
+        return bindings.asks_of(new, moved, identifier=identifier)
+
+    patch.setattr(scenario, "asks_of", asks_of)
+    patch.setattr(Scenario, "LEAFY", 1.0)
+
+
+def a_leaf_that_nobody_leaves(patch: pytest.MonkeyPatch) -> None:
+    """What has come under another leaf is still counted under the first."""
+    original = Observation.delete
+
+    def delete(self: Observation, namespace: str, name: str, uid: str, version: int) -> None:
+        if not domain.is_leaf(namespace):
+            original(self, namespace, name, uid, version)
+
+    patch.setattr(Observation, "delete", delete)
+    patch.setattr(Scenario, "LEAFY", 1.0)
+
+
+def a_leaf_that_does_not_tell_namespaces_apart(patch: pytest.MonkeyPatch) -> None:
+    """Bindings of one name in two namespaces are taken for one."""
+    patch.setattr(domain, "name_in", lambda _place, key: f"{NAMESPACE}/{key.name}")
+    patch.setattr(Scenario, "LEAFY", 1.0)
+
+
 ALL: list[Mutation] = [
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
@@ -176,4 +209,7 @@ ALL: list[Mutation] = [
     advances_that_nobody_counts,
     what_is_stored_is_spent_again,
     advances_that_die_with_their_replica,
+    a_leaf_that_counts_what_was_under_another,
+    a_leaf_that_nobody_leaves,
+    a_leaf_that_does_not_tell_namespaces_apart,
 ]

@@ -8,28 +8,42 @@ from dataclasses import dataclass, replace
 from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied
 from federation_quota.accounting.store import ConflictError, UnreachableError
+from federation_quota.binding import Binding, ObjectKey, TemplateRef
 from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask, Books
-from federation_quota.ledger.view import Entry
-from federation_quota.quantity import parse
+from federation_quota.quantity import Quantity, parse
 from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
 from federation_quota.scope import Selector
+from federation_quota.stamp import Stamp
 from tests.simulation.world import (
+    ANOTHER_NAMESPACE,
     EXPIRY_SECONDS,
     LONGEST_WRITE_SECONDS,
     NAMESPACE,
+    PLACES,
     Decision,
     Flight,
     Replica,
     SimulatedStore,
     World,
+    claims_in,
 )
+from webhook.bindings import asks_of
 
 CLASSES = ["", "gold", "silver"]
-NAMES = [f"b{number}" for number in range(5)]
+KEYS = [ObjectKey(NAMESPACE, f"b{number}") for number in range(5)]
+# The same names in both: they are not the same bindings.
+KEYS_UNDER_LEAVES = [ObjectKey(place, f"b{number}") for place in (NAMESPACE, ANOTHER_NAMESPACE) for number in range(3)]
+LEAVES = ["team", "lab"]
+LIMITS = {
+    "all": {"cpu": "10"},
+    "gold": {"cpu": "6", "pods": "4"},
+    "team": {"cpu": "7"},
+    "lab": {"cpu": "5", "pods": "4"},
+}
 DURATION_SECONDS = 40.0
 CLIENTS = 3
 
@@ -42,7 +56,7 @@ class Violation(AssertionError):  # noqa: N818 - it is the finding, not a failur
 class Moment:
     """What was stored when somebody asked, and how much had happened."""
 
-    bindings: dict[str, Entry]
+    bindings: dict[ObjectKey, Binding]
     binding_events: int
     accounts: dict[str, Account]
     account_events: int
@@ -53,6 +67,7 @@ class Scenario:
 
     # In some worlds quotas and replicas change so fast that new ones meet what others have just let through.
     UNREST = (1.0, 1.0, 6.0)
+    LEAFY = 0.5  # how many worlds have elastic leaves
     CRASH_CHANCE = 0.5  # that a replica dies, where others would leave in good order
 
     def __init__(self, seed: int) -> None:
@@ -61,6 +76,8 @@ class Scenario:
         self.replica_names = (f"replica{number}" for number in itertools.count())
         self.ids = itertools.count()
         self.unrest = self.rng.choice(self.UNREST)
+        self.has_leaves = self.rng.random() < self.LEAFY
+        self.keys = KEYS_UNDER_LEAVES if self.has_leaves else KEYS
         self.strangers = self.rng.choice((0.0, 0.2))  # how often what members use beyond what is bound changes
         self._tasks: asyncio.TaskGroup
         self._lives: dict[str, asyncio.Task[None]] = {}
@@ -97,10 +114,13 @@ class Scenario:
         }
         self.create_account("all", Selector())
         self.create_account("gold", Selector.from_spec(spec))
+        if self.has_leaves:
+            for name in LEAVES:
+                self.create_account(name, Selector())
 
     def create_account(self, name: str, selector: Selector) -> None:
-        limits = {"cpu": parse("10")} if name == "all" else {"cpu": parse("6"), "pods": parse("4")}
-        self.world.store_account(Account(NAMESPACE, name, limits, selector, uid=self.world.uid()))
+        limits = {resource: parse(amount) for resource, amount in LIMITS[name].items()}
+        self.world.store_account(Account(PLACES[name], name, limits, selector, uid=self.world.uid()))
 
     def start_replica(self) -> None:
         name = next(self.replica_names)
@@ -136,76 +156,95 @@ class Scenario:
     async def client(self) -> None:
         while True:
             await self.world.lag(0.6)
-            name = self.rng.choice(NAMES)
+            key = self.rng.choice(self.keys)
             action = self.rng.random()
             # Each request is a task of its own: a client that goes away does not end it.
             if action < 0.15:
-                self.world.delete_binding(name)
-            elif name in self.world.bindings:
-                self._tasks.create_task(self.update(name))
+                self.world.delete_binding(key)
+            elif key in self.world.bindings:
+                self._tasks.create_task(self.update(key))
             else:
-                self._tasks.create_task(self.create(name, self.world.uid()))
+                self._tasks.create_task(self.create(key))
                 if self.rng.random() < 0.3:  # as Karmada's detector does
-                    self._tasks.create_task(self.create(name, self.world.uid()))
+                    self._tasks.create_task(self.create(key))
 
-    def claim(self) -> Claim:
+    def wish(self, key: ObjectKey, uid: str, leaf: str = "") -> Binding:
+        """A binding as somebody wants it: under a leaf it was given some of what it asks for, by whomever."""
         replicas = self.rng.randint(1, 4)
-        charge = Resources({"cpu": parse(replicas), "pods": parse(replicas)})
-        return Claim(charge, self.rng.choice(CLASSES))
+        given = self.rng.randint(0, replicas) if leaf else 0
+        return Binding(
+            key,
+            uid,
+            version=0,
+            template=TemplateRef("apps/v1", "Deployment", *key),
+            demand=Resources({"cpu": parse(replicas), "pods": parse(replicas)}),
+            assigned=Resources({"cpu": parse(given), "pods": parse(given)}),
+            stamp=Stamp(self.rng.choice(CLASSES), leaf=leaf),
+        )
 
-    async def create(self, name: str, uid: str) -> None:
-        claim = self.claim()
-        flight = await self.admit(name, claim, NO_CLAIM, uid=uid)
+    def leaf(self, before: str = "") -> str:
+        """Under which leaf: mostly where it was, sometimes another."""
+        if not self.has_leaves or (before and self.rng.random() < 0.7):
+            return before
+        return self.rng.choice([*LEAVES, *LEAVES, ""])
+
+    async def create(self, key: ObjectKey) -> None:
+        wanted = self.wish(key, self.world.uid(), self.leaf())
+        flight = await self.admit(wanted, None)
         if flight and await self.survives(flight):
-            if name not in self.world.bindings:
-                self.world.store_binding(name, uid, claim)
+            if key not in self.world.bindings:
+                self.world.store_binding(wanted)
                 flight.stored_at = self.world.now
             self.land(flight)
 
-    async def update(self, name: str) -> None:
+    async def update(self, key: ObjectKey) -> None:
         """A patch without a resourceVersion: reviewed again, on a fresh object, for every conflict."""
-        wanted = self.claim()
+        wanted: Binding | None = None
         for attempt in range(6):
-            old = self.world.bindings.get(name)
+            old = self.world.bindings.get(key)
             if old is None:
                 return
+            if wanted is None:
+                wanted = self.wish(key, old.uid, self.leaf(old.stamp.leaf))
             if attempt == 0 and self.rng.random() < 0.3:
-                old = self.stale(name) or old
-            flight = await self.admit(name, wanted, old.claim, base=old.version)
+                old = self.stale(key) or old
+            flight = await self.admit(replace(wanted, uid=old.uid), old)
             if flight is None:
                 return
             if not await self.survives(flight):
                 return
-            current = self.world.bindings.get(name)
+            current = self.world.bindings.get(key)
             if current is not None and current.version == old.version:
-                self.world.store_binding(name, current.uid, wanted)
+                self.world.store_binding(replace(wanted, uid=current.uid))
                 flight.stored_at = self.world.now
                 self.land(flight)
                 return
             self.land(flight)
 
-    def stale(self, name: str) -> Entry | None:
+    def stale(self, key: ObjectKey) -> Binding | None:
         """The object as the API server's own cache may still have it."""
-        versions = [entry for _, known, entry, _ in self.world.binding_events if known == name and entry]
+        versions = [one for one, is_gone in self.world.binding_events if one.key == key and not is_gone]
         return versions[-2] if len(versions) > 1 else None
 
-    async def admit(
-        self, name: str, new: Claim, old: Claim, *, uid: str | None = None, base: int | None = None
-    ) -> Flight | None:
+    async def admit(self, new: Binding, old: Binding | None) -> Flight | None:
         world = self.world
         await world.lag(0.01)
         replicas = list(world.replicas.values())
         if not replicas:
             return None
         replica = self.rng.choice(replicas)
-        ask = Ask(f"id{next(self.ids)}", name, new, old, uid=uid, base=base)
+        asks = asks_of(new, old, identifier=f"id{next(self.ids)}")
+        if len(asks) > 1:
+            world.note("two domains")
+        if old is not None and old.stamp.leaf != new.stamp.leaf:
+            world.note("another leaf")
         asked_at = Moment(
             dict(world.bindings), len(world.binding_events), dict(world.accounts), len(world.account_events)
         )
-        flight = Flight(ask.id, name, new)
+        flight = Flight(next((one.id for one in asks.values()), ""), asks)
         world.flights.append(flight)
         life = self._lives[replica.name]
-        answering = asyncio.ensure_future(replica.accountant.answer(NAMESPACE, ask, deadline=world.now + 2.4))
+        answering = asyncio.ensure_future(replica.accountant.answer(asks, deadline=world.now + 2.4))
         await asyncio.wait([answering, life], return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             answering.cancel()
@@ -217,7 +256,7 @@ class Scenario:
             flight.admitted_at = world.now
             return flight
         if isinstance(answer, Denied):
-            self.check_denial(answer, ask, asked_at)
+            self.check_denial(answer, asks[answer.denial.namespace], asked_at)
         self.land(flight)
         return None
 
@@ -241,21 +280,28 @@ class Scenario:
         """Quotas come, go, and change what they select."""
         while True:
             await self.world.lag(10.0 / self.unrest)
-            name = self.rng.choice(["all", "gold"])
+            name = self.rng.choice(["all", "gold", *(LEAVES if self.has_leaves else [])])
             account = self.world.accounts.get(name)
             if account is None:
                 self.create_accounts_of(name)
+            elif name in LEAVES and self.rng.random() < 0.6:
+                # What is published for it changes: lowered, it may have more than that.
+                limits = {resource: self.published(amount) for resource, amount in LIMITS[name].items()}
+                self.world.store_account(replace(account, limits=limits))
             elif self.rng.random() < 0.5:
                 self.world.delete_account(name)
                 if self.rng.random() < 0.7:
                     await self.world.lag(0.2)
                     self.create_accounts_of(name)
-            else:
+            elif name not in LEAVES:
                 operator = self.rng.choice(["In", "NotIn"])
                 values = [self.rng.choice(["gold", "silver"])]
                 expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
                 selector = Selector.from_spec({"scopeSelector": {"matchExpressions": [expression]}})
                 self.world.store_account(replace(account, selector=selector))
+
+    def published(self, most: str) -> Quantity:
+        return parse(self.rng.randint(int(most) // 2, int(most)))
 
     def create_accounts_of(self, name: str) -> None:
         if name not in self.world.accounts:
@@ -287,7 +333,7 @@ class Scenario:
                 for account in list(world.accounts.values()):
                     with contextlib.suppress(ConflictError, UnreachableError):
                         settled = await settler.settle(account, replica.observation, expiry, store)
-                        if self.rng.random() < self.strangers:
+                        if account.name not in LEAVES and self.rng.random() < self.strangers:
                             settled = replace(settled, unbound=Resources({"cpu": parse(self.rng.randint(0, 4))}))
                             world.note("unbound")
                         if settled is not account:
@@ -303,7 +349,8 @@ class Scenario:
             return  # what was admitted never came to be
         claims = {name: [claim] for name, claim in decision.stored.items()}
         for flight in arrived:
-            claims.setdefault(flight.binding, []).append(flight.claim)
+            if ask := flight.asks.get(account.namespace):
+                claims.setdefault(ask.binding, []).append(ask.new)
         total = account.unbound
         for several in claims.values():
             accounted = Resources()
@@ -322,14 +369,16 @@ class Scenario:
 
         And names a limit that is really exceeded by what it says is used and asked.
         """
-        quota, world = answer.denial.quota, self.world
+        quota, place, world = answer.denial.quota, answer.denial.namespace, self.world
         accounts = [asked_at.accounts.get(quota)]
         accounts += [one for _, name, one in world.account_events[asked_at.account_events :] if name == quota]
-        stored = asked_at.bindings
-        explained = self.explains(accounts, stored, ask)
-        for _, name, entry, _ in world.binding_events[asked_at.binding_events :]:
-            stored = {**stored, name: entry} if entry else {key: one for key, one in stored.items() if key != name}
-            explained = explained or self.explains(accounts, stored, ask)
+        stored = dict(asked_at.bindings)
+        explained = self.explains(accounts, claims_in(place, stored.values()), ask)
+        for binding, is_gone in world.binding_events[asked_at.binding_events :]:
+            stored.pop(binding.key, None)
+            if not is_gone:
+                stored[binding.key] = binding
+            explained = explained or self.explains(accounts, claims_in(place, stored.values()), ask)
         if not explained:
             raise Violation(f"{quota}: {ask} was refused at {world.now:.2f}, and would have fitted all the time")
         for one in answer.denial.exceeded:
@@ -337,20 +386,18 @@ class Scenario:
                 self.world.note("denial after a stale review")
 
     @staticmethod
-    def explains(accounts: list[Account | None], stored: dict[str, Entry], ask: Ask) -> bool:
+    def explains(accounts: list[Account | None], stored: dict[str, Claim], ask: Ask) -> bool:
         """Whether the ask is too much for one of the accounts beside these bindings."""
         for account in accounts:
             if account is None:
                 continue
             total = (
-                account.lens.cost(ask.new).maximum(
-                    account.lens.cost(stored[ask.binding].claim) if ask.binding in stored else Resources()
-                )
+                account.lens.cost(ask.new).maximum(account.lens.cost(stored.get(ask.binding, NO_CLAIM)))
                 + account.unbound
             )
-            for name, entry in stored.items():
+            for name, claim in stored.items():
                 if name != ask.binding:
-                    total = total + account.lens.cost(entry.claim)
+                    total = total + account.lens.cost(claim)
             if any(total[canonical(name)] > limit for name, limit in account.limits.items()):
                 return True
         return False

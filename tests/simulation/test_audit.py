@@ -7,14 +7,15 @@ import random
 
 import pytest
 
+from federation_quota.binding import Binding, ObjectKey, TemplateRef
 from federation_quota.ledger.audit import Audit, Increase, Unreserved
-from federation_quota.ledger.claim import NO_CLAIM, Claim
-from federation_quota.ledger.judging import Ask
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
+from federation_quota.stamp import Stamp
 from tests.simulation import clock
 from tests.simulation.scenario import Scenario
-from tests.simulation.world import NAMESPACE, World
+from tests.simulation.world import NAMESPACE, PLACES, World, claims_of
+from webhook.bindings import asks_of
 
 SEEDS = 25
 
@@ -33,7 +34,7 @@ def history(seed: int) -> World:
 
 
 def audited(world: World, rng: random.Random) -> list[Unreserved]:
-    audit, claims, found = Audit(), dict[str, Claim](), list[Unreserved]()
+    audit, known, found = Audit(), dict[ObjectKey, Binding](), list[Unreserved]()
     accounts, bindings = list(world.account_events), list(world.binding_events)
     seen = {"accounts": 0, "bindings": 0}
     while accounts or bindings:
@@ -43,17 +44,17 @@ def audited(world: World, rng: random.Random) -> list[Unreserved]:
                 version, name, account = accounts.pop(0)
                 seen["accounts"] = version
                 if account is None:
-                    audit.account_deleted(NAMESPACE, name)
+                    audit.account_deleted(PLACES[name], name)
                 else:
                     audit.account_stored(account)
             elif not which and bindings:
-                version, name, entry, _ = bindings.pop(0)
-                seen["bindings"] = version
-                before = claims.pop(name, NO_CLAIM)
-                if entry is not None:
-                    claims[name] = entry.claim
-                    if Ask("", name, entry.claim, before).increases:
-                        audit.increased(Increase(NAMESPACE, name, version, before, entry.claim))
+                binding, is_gone = bindings.pop(0)
+                seen["bindings"] = binding.version
+                before = known.pop(binding.key, None)
+                if not is_gone:
+                    known[binding.key] = binding
+                    for place, ask in asks_of(binding, before, identifier="").items():
+                        audit.increased(Increase(place, ask.binding, binding.version, ask.old, ask.new))
         found += audit.reached(**seen)
     return found + audit.reached(accounts=world.version, bindings=world.version)
 
@@ -63,7 +64,11 @@ def test_what_was_reserved_is_never_alarmed_about_and_what_was_not_always_is(see
     world, rng = history(seed), random.Random(seed)
     assert len(world.binding_events) > 20
     assert audited(world, rng) == []
-    smuggled = Claim(Resources({"pods": parse(3)}), "gold")
-    world.store_binding("smuggled", "a-uid", smuggled)
-    concerned = {one.name for one in world.accounts.values() if one.is_active and one.lens.cost(smuggled)}
+    key, amounts = ObjectKey(NAMESPACE, "smuggled"), Resources({"pods": parse(3)})
+    template = TemplateRef("apps/v1", "Deployment", *key)
+    smuggled = Binding(key, "a-uid", 0, template, demand=amounts, assigned=amounts, stamp=Stamp("gold", leaf="lab"))
+    world.store_binding(smuggled)
+    claims = {place: claim for place, _, claim in claims_of(smuggled)}
+    accounts = [one for one in world.accounts.values() if one.is_active and one.namespace in claims]
+    concerned = {one.name for one in accounts if one.lens.cost(claims[one.namespace])}
     assert {one.quota for one in audited(world, rng)} == concerned

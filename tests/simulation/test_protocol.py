@@ -53,6 +53,8 @@ def test_nothing_is_ever_over_admitted_or_leaked() -> None:
         "legacy",
         "unbound",
         "advance",
+        "two domains",
+        "another leaf",
     ):
         assert happened.get(what, 0) > SEEDS / 10, (what, happened)
 

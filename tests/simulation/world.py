@@ -8,21 +8,29 @@ and how accounts are written, is the product's own code.
 import asyncio
 import itertools
 import random
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, UnreachableError
+from federation_quota.binding import Binding, ObjectKey
+from federation_quota.kube.mirrors import BindingMirror, claim
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.judging import Ask
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
-from federation_quota.ledger.view import Entry
 from federation_quota.resources import Resources
 
 NAMESPACE = "shop"
+# Beside its quotas there are elastic leaves in some worlds, which have bindings of that one, too.
+ANOTHER_NAMESPACE = "bank"
+PLACES = {"all": NAMESPACE, "gold": NAMESPACE, "team": domain.of_leaf("team"), "lab": domain.of_leaf("lab")}
+"""The accounts, and the domain of each."""
 # All times around reservations are a tenth of the real ones, in the same proportion: a seed then holds ten times as
 # much. The API server ends every write by then.
 EXPIRY_SECONDS = 6.0
@@ -34,8 +42,7 @@ class Flight:
     """One reviewed request between its admission and its end, as only the world knows it."""
 
     id: str
-    binding: str
-    claim: Claim
+    asks: Mapping[str, Ask]  # by domain, as it was judged
     admitted_at: float | None = None
     stored_at: float | None = None
 
@@ -61,9 +68,9 @@ class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.version = 100
-        self.bindings: dict[str, Entry] = {}
+        self.bindings: dict[ObjectKey, Binding] = {}
         self.accounts: dict[str, Account] = {}
-        self.binding_events: list[tuple[int, str, Entry | None, str]] = []  # version, name, entry or deleted, uid
+        self.binding_events: list[tuple[Binding, bool]] = []  # as stored, or as it last was, and whether it went
         self.account_events: list[tuple[int, str, Account | None]] = []  # version, name, account or deleted
         self.flights: list[Flight] = []
         self.decisions: list[Decision] = []
@@ -104,15 +111,15 @@ class World:
         self.version += self.rng.randint(1, 3)
         return self.version
 
-    def store_binding(self, name: str, uid: str, claim: Claim) -> None:
-        entry = Entry(uid, self.next_version(), claim)
-        self.bindings[name] = entry
-        self.binding_events.append((entry.version, name, entry, uid))
+    def store_binding(self, binding: Binding) -> None:
+        stored = replace(binding, version=self.next_version())
+        self.bindings[binding.key] = stored
+        self.binding_events.append((stored, False))
 
-    def delete_binding(self, name: str) -> None:
-        entry = self.bindings.pop(name, None)
-        if entry:
-            self.binding_events.append((self.next_version(), name, None, entry.uid))
+    def delete_binding(self, key: ObjectKey) -> None:
+        last = self.bindings.pop(key, None)
+        if last:
+            self.binding_events.append((replace(last, version=self.next_version()), True))
 
     def store_account(self, account: Account) -> Account:
         stored = replace(account, version=str(self.next_version()))
@@ -125,19 +132,29 @@ class World:
             self.account_events.append((self.next_version(), name, None))
 
     def spent(self, account: Account) -> Resources:
-        total = Resources()
-        for entry in self.bindings.values():
-            total = total + account.lens.cost(entry.claim)
-        return total
+        claims = claims_in(account.namespace, self.bindings.values())
+        return Resources.sum(account.lens.cost(one) for one in claims.values())
 
     # What was decided
 
     def decided(self, account: Account, reservation: Reservation) -> None:
-        stored = {name: entry.claim for name, entry in self.bindings.items()}
+        stored = claims_in(account.namespace, self.bindings.values())
         reserved = {one.id for one in account.reservations}
         reserved |= self.advanced.get(account.uid, set())
         admitted = [one for one in self.flights if one.admitted_at is not None or one.id in reserved]
         self.decisions.append(Decision(account, reservation, self.now, stored, admitted))
+
+
+def claims_in(place: str, bindings: Collection[Binding]) -> dict[str, Claim]:
+    """What these bindings claim in a domain, by what they are called there. Told here once more, and differently from
+    the product: it is what that is held against."""
+    return {name: claim for one in bindings for where, name, claim in claims_of(one) if where == place}
+
+
+def claims_of(binding: Binding) -> Iterator[tuple[str, str, Claim]]:
+    yield binding.key.namespace, binding.key.name, claim(binding)
+    if binding.stamp.leaf:
+        yield f"leaf:{binding.stamp.leaf}", f"{binding.key.namespace}/{binding.key.name}", Claim(binding.assigned)
 
 
 class _Meter:
@@ -189,16 +206,22 @@ class SimulatedStore:
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._world.lag(0.01)
-        entry = self._world.bindings.get(binding)
-        return LiveLook(entry.version if entry else None)
+        stored = self._world.bindings.get(domain.binding_in(namespace, binding))
+        return LiveLook(stored.version if stored else None)
 
     async def version(self) -> int:
         await self._world.lag(0.01)
         return self._world.version
 
-    async def versions(self, namespace: str) -> dict[str, int]:
+    async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         await self._world.lag(0.01)
-        return {name: entry.version for name, entry in self._world.bindings.items()}
+        places = {namespace}
+        if domain.is_leaf(namespace):
+            places = {NAMESPACE, ANOTHER_NAMESPACE}
+            if among is not None:
+                places = {domain.binding_in(namespace, name).namespace for name in among}
+        stored = (one for one in self._world.bindings.values() if one.key.namespace in places)
+        return {domain.name_in(namespace, one.key): one.version for one in stored}
 
     async def replicas(self) -> dict[str, Legacy | None]:
         await self._world.lag(0.01)
@@ -215,6 +238,7 @@ class Replica:
         self.world = world
         self.name = name
         self.observation = Observation()
+        self._mirror = BindingMirror(self.observation)
         self._tasks = tasks
         self.accountant = Accountant(
             replica=lambda: name,
@@ -238,8 +262,7 @@ class Replica:
         self._tasks.create_task(self._watch_accounts(len(world.account_events)))
 
     def relist(self) -> None:
-        entries = [(NAMESPACE, name, entry) for name, entry in self.world.bindings.items()]
-        self.observation.replace(entries, self.world.version)
+        self._mirror.replace(list(self.world.bindings.values()), self.world.version)
 
     async def _watch_bindings(self, position: int) -> None:
         world = self.world
@@ -256,12 +279,12 @@ class Replica:
                     self.relist()
                     position = len(world.binding_events)
             take = world.rng.randint(1, 6)
-            for version, name, entry, uid in world.binding_events[position : position + take]:
+            for binding, is_gone in world.binding_events[position : position + take]:
                 position += 1
-                if entry is None:
-                    self.observation.delete(NAMESPACE, name, uid, version)
+                if is_gone:
+                    self._mirror.delete(binding)
                 else:
-                    self.observation.upsert(NAMESPACE, name, entry)
+                    self._mirror.upsert(binding)
 
     async def _watch_accounts(self, position: int) -> None:
         world = self.world
@@ -277,6 +300,6 @@ class Replica:
             for version, name, account in world.account_events[position : position + take]:
                 position += 1
                 if account is None:
-                    self.accountant.forget(NAMESPACE, name, version)
+                    self.accountant.forget(PLACES[name], name, version)
                 else:
                     self.accountant.learn(account)

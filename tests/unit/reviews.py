@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -92,9 +93,9 @@ class Books:
             raise found
         return found
 
-    async def answer(self, _namespace: str, ask: Ask, *, dry_run: bool, **_options: object) -> Answer:
+    async def answer(self, asks: Mapping[str, Ask], *, dry_run: bool, **_options: object) -> Answer:
         assert dry_run
-        self.asks.append(ask)
+        self.asks += asks.values()
         if isinstance(self.answers, Exception):
             raise self.answers
         await (asyncio.Event().wait() if self.is_stuck else asyncio.sleep(0))

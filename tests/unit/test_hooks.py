@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from federation_quota import hooks, names
+from federation_quota import api, hooks, names
 
 
 def webhooks(configuration: str) -> dict[str, dict[str, Any]]:
@@ -38,13 +38,17 @@ def test_every_hook_has_an_address_of_its_own_and_is_expected() -> None:
     }
 
 
-def test_status_and_deletion_are_nobodys_business() -> None:
+ELASTIC = {"elastic.quota.karmada.io", "managed.quota.karmada.io"}
+
+
+def test_status_and_deletion_are_nobodys_business_but_those_of_quotas() -> None:
     for configuration in (names.VALIDATING, names.ADVISING):
         for one in webhooks(configuration).values():
             resources = {resource for rule in one["rules"] for resource in rule["resources"]}
             operations = {operation for rule in one["rules"] for operation in rule["operations"]}
-            assert operations <= {"CREATE", "UPDATE"}
-            assert not any(resource.endswith("/status") for resource in resources - {"karmadaquotas/status"})
+            assert operations - {"CREATE", "UPDATE"} == ({"DELETE"} if one["name"] in ELASTIC else set())
+            statuses = {resource for resource in resources if resource.endswith("/status")}
+            assert statuses <= {f"{resource.plural}/status" for resource in api.RESOURCES}
             conditions = {condition["name"] for condition in one["matchConditions"]}
             # Of a binding, what is untouched passes, deleted or not: see the federation tests.
             assert "not-being-deleted" in conditions or one["name"] == hooks.BINDINGS_HOOK
@@ -61,3 +65,14 @@ def test_our_own_statuses_are_not_brought_to_us_and_everybody_elses_are() -> Non
         "request.subResource != 'status' || "
         '!(request.userInfo.username in ["federation-quota-webhook", "he said \\"hi\\""])'
     )
+
+
+def test_a_change_of_an_elastic_quota_is_brought_to_one_of_two_hooks_and_never_to_both() -> None:
+    found = webhooks(names.VALIDATING)
+    conditions = {name: {one["name"]: one["expression"] for one in found[name]["matchConditions"]} for name in ELASTIC}
+    administrators = conditions["elastic.quota.karmada.io"]["by-an-administrator"]
+    others = conditions["managed.quota.karmada.io"]["by-somebody-else"]
+    assert administrators == f"request.subResource == 'status' || {others.removeprefix('!(').removesuffix(')')}"
+    (managed,) = found["managed.quota.karmada.io"]["rules"]
+    assert managed["resources"] == ["elasticquotas", "compositeelasticquotas"]
+    assert all(rule["scope"] == "*" for name in ELASTIC for rule in found[name]["rules"])

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -188,7 +188,7 @@ SECRETS: dict[str, tuple[str, dict[str, Any]]] = {
 class Refusing(Books):
     """Refuses whatever is asked."""
 
-    async def answer(self, _namespace: str, ask: Ask, *, dry_run: bool, **_options: object) -> Answer:
+    async def answer(self, asks: Mapping[str, Ask], *, dry_run: bool, **_options: object) -> Answer:
         await asyncio.sleep(0)
         return Denied(denial())
 

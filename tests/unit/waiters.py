@@ -1,6 +1,6 @@
 """Quotas, bindings and those who wait, as the tests of waiting, waking and holding write them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -112,7 +112,7 @@ class QuotaShelf(Store):
     async def version(self) -> int:
         raise NotImplementedError
 
-    async def versions(self, namespace: str) -> dict[str, int]:
+    async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         raise NotImplementedError
 
     async def replicas(self) -> dict[str, Legacy | None]:

@@ -1,0 +1,171 @@
+"""All elastic quotas and trees of the federation, with its namespaces and clusters, mirrored into one `Forest`.
+
+Reading and keeping only: what may be stored is `elastic.topology`'s, which leaf a binding falls under is the forest's
+directory's. A stored quota that cannot be read is reported by its reflector and left out.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar
+
+from federation_quota.charge import with_gpu_memory
+from federation_quota.elastic import quota as quotas
+from federation_quota.elastic.capacity import Cluster
+from federation_quota.elastic.forest import Forest, Root, read_root
+from federation_quota.elastic.quota import COMPOSITE, ELASTIC, Quota
+from federation_quota.elastic.underway import Identity, Stored
+from federation_quota.kube import codec
+from federation_quota.kube.client import Client
+from federation_quota.kube.clusters import CLUSTERS
+from federation_quota.kube.reflector import Reflector
+from federation_quota.kube.resource import Resource
+from federation_quota.resources import Resources
+
+ELASTIC_QUOTAS: Final = Resource("quota.karmada.io", "v1alpha1", "elasticquotas", ELASTIC)
+COMPOSITE_QUOTAS: Final = Resource(
+    "quota.karmada.io", "v1alpha1", "compositeelasticquotas", COMPOSITE, namespaced=False
+)
+QUOTA_TREES: Final = Resource("quota.karmada.io", "v1alpha1", "quotatrees", "QuotaTree", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace: its labels, and whether it goes with all that is in it."""
+
+    labels: Mapping[str, str]
+    is_going: bool = False
+
+
+class Table(Generic[T]):
+    """The stored objects of one kind, by name: the sink of a reflector."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.items: dict[str, Stored[T]] = {}
+        self._on_change = on_change
+
+    def replace(self, items: Sequence[Stored[T]], version: int) -> None:
+        """Everything was listed anew."""
+        self.items = {item.name: item for item in items}
+        self._on_change()
+
+    def upsert(self, item: Stored[T]) -> None:
+        """An object was stored."""
+        self.items[item.name] = item
+        self._on_change()
+
+    def delete(self, item: Stored[T]) -> None:
+        """An object was deleted."""
+        self.items.pop(item.name, None)
+        self._on_change()
+
+    def bookmark(self, version: int) -> None:
+        """Nothing follows from it."""
+
+    @property
+    def values(self) -> dict[str, T]:
+        """What they say, by name."""
+        return {name: item.value for name, item in self.items.items()}
+
+
+class ForestMirror:
+    """The forest as it is stored, a moment ago."""
+
+    def __init__(self, client: Client, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
+        self._forest: Forest | None = None
+        self.elastic: Table[Quota] = Table(self._changed)
+        self.composites: Table[Quota] = Table(self._changed)
+        self.trees: Table[Root] = Table(self._changed)
+        self.namespaces: Table[Namespace] = Table(self._changed)
+        self.clusters: Table[Cluster] = Table(self._changed)
+        self.reflectors: list[Reflector[Any]] = [
+            Reflector(client, ELASTIC_QUOTAS, decode=_quota(ELASTIC), sink=self.elastic),
+            Reflector(client, COMPOSITE_QUOTAS, decode=_quota(COMPOSITE), sink=self.composites),
+            Reflector(client, QUOTA_TREES, decode=_tree, sink=self.trees),
+            Reflector(client, NAMESPACES, decode=_namespace, sink=self.namespaces),
+            Reflector(client, CLUSTERS, decode=_cluster, sink=self.clusters),
+        ]
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything has been read once."""
+        return all(one.synced.is_set() for one in self.reflectors)
+
+    async def refresh(self, timeout_seconds: float) -> bool:
+        """Read everything anew, from now: whether that was done within the time."""
+        return all(await asyncio.gather(*(one.refresh(timeout_seconds) for one in self.reflectors)))
+
+    @property
+    def forest(self) -> Forest:
+        """What is stored."""
+        if self._forest is None:
+            self._forest = self.forest_of({**self.elastic.values, **self.composites.values}, self.trees.values)
+        return self._forest
+
+    def forest_of(self, found: Mapping[str, Quota], roots: Mapping[str, Root]) -> Forest:
+        """A forest of these, on the namespaces and clusters that there are.
+
+        What a tree made its default group is for workloads, although it is for no namespace.
+        """
+        groups = [root.default_group for root in roots.values() if root.default_group in found]
+        leaves = {
+            name: replace(found[name], node=replace(found[name].node, is_parent=False)) for name in groups if name
+        }
+        labels = {name: one.labels for name, one in self.namespaces.values.items()}
+        return Forest({**found, **leaves}, roots, labels, tuple(self.clusters.values.values()))
+
+    def is_going(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted."""
+        found = self.namespaces.items.get(namespace)
+        return found is not None and found.value.is_going
+
+    def _changed(self) -> None:
+        self._forest = None
+        self._on_change()
+
+
+def _quota(kind: str) -> Callable[[bytes], Stored[Quota]]:
+    def decode(body: bytes) -> Stored[Quota]:
+        document = codec.decode_object(body)
+        found = quotas.read({**document, "kind": kind})
+        return Stored(found.name, identity(document), found)
+
+    return decode
+
+
+def _tree(body: bytes) -> Stored[Root]:
+    document = codec.decode_object(body)
+    found = read_root(document)
+    return Stored(found.name, identity(document), found)
+
+
+def _namespace(body: bytes) -> Stored[Namespace]:
+    document = codec.decode_object(body)
+    metadata = document["metadata"]
+    found = Namespace(metadata.get("labels") or {}, bool(metadata.get("deletionTimestamp")))
+    return Stored(metadata["name"], identity(document), found)
+
+
+def _cluster(body: bytes) -> Stored[Cluster]:
+    document = codec.decode_object(body)
+    metadata, status = document["metadata"], document.get("status") or {}
+    amounts = (status.get("resourceSummary") or {}).get("allocatable") or {}
+    conditions = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
+    found = Cluster(
+        metadata["name"],
+        metadata.get("labels") or {},
+        with_gpu_memory(Resources.parse(amounts)),
+        is_ready=conditions.get("Ready") == "True",
+    )
+    return Stored(found.name, identity(document), found)
+
+
+def identity(document: Mapping[str, Any]) -> Identity:
+    """The identity in an object's metadata."""
+    metadata = document.get("metadata") or {}
+    generation = metadata.get("generation")
+    return Identity(str(metadata.get("uid") or ""), generation if isinstance(generation, int) else 0)

@@ -1,0 +1,75 @@
+"""Teams that share a tree of their own, on clusters that exist on paper alone: what there is can change at once."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from localfed.federation import Federation
+from tests.federation.stage import Stage
+
+GROUP = "quota.karmada.io/v1alpha1"
+
+
+@dataclass(frozen=True)
+class Teams:
+    """A tree, its clusters, and a namespace for each team."""
+
+    federation: Federation
+    tree: str
+    stages: dict[str, Stage]
+
+    def quota(self, team: str) -> dict[str, Any]:
+        """A team's ElasticQuota as it is stored."""
+        return self.stages[team].get("elasticquota", team) or {}
+
+    def runtime(self, team: str) -> str:
+        """The cpu that a team may use now."""
+        return str((self.quota(team).get("status") or {}).get("runtime", {}).get("cpu", ""))
+
+    def used(self, team: str) -> str:
+        """The cpu that a team uses, as its status says."""
+        return str((self.quota(team).get("status") or {}).get("used", {}).get("cpu", ""))
+
+    def share(self, cluster: str, cpu: str, *, is_ready: bool = True) -> None:
+        """A cluster with that much; Karmada schedules nothing to it, because it serves no API."""
+        name = f"{self.tree}-{cluster}"
+        about = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}}
+        labelled = {**about, "metadata": {"name": name, "labels": {"tree": self.tree}}, "spec": {"syncMode": "Push"}}
+        self.federation.kubectl("apply", "-f", "-", manifest=json.dumps(labelled))
+        ready = {
+            "type": "Ready",
+            "status": str(is_ready),
+            "reason": "Test",
+            "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        status = {"conditions": [ready], "resourceSummary": {"allocatable": {"cpu": cpu}}}
+        self.federation.kubectl.apply_status({**about, "status": status})
+
+
+@contextmanager
+def sharing(federation: Federation, mins: dict[str, str], **spec: Any) -> Iterator[Teams]:  # noqa: ANN401
+    """Teams with these mins of cpu, in a tree of that specification."""
+    tree = f"tree-{uuid.uuid4().hex[:8]}"
+    stages = {team: Stage(federation, f"{tree}-{team}") for team in mins}
+    selector = {"clusterSelector": {"matchLabels": {"tree": tree}}}
+    objects: list[dict[str, Any]] = [
+        {"apiVersion": GROUP, "kind": "QuotaTree", "metadata": {"name": tree}, "spec": {**selector, **spec}}
+    ]
+    for team, cpu in mins.items():
+        place = stages[team].namespace
+        objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}})
+        quota = {"tree": tree, "min": {"cpu": cpu}}
+        metadata = {"name": team, "namespace": place}
+        objects.append({"apiVersion": GROUP, "kind": "ElasticQuota", "metadata": metadata, "spec": quota})
+    listed = {"apiVersion": "v1", "kind": "List", "items": objects}
+    federation.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
+    try:
+        yield Teams(federation, tree, stages)
+    finally:
+        for stage in stages.values():
+            federation.kubectl("delete", "namespace", stage.namespace, "--wait=false")
+        federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")

@@ -1,0 +1,249 @@
+"""Elastic trees on the real federation: borrowed, given back by priority, and never more than was published."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from faults import charge
+from federation_quota.kube import config
+from federation_quota.kube.client import Client
+from federation_quota.kube.quotas import ELASTIC_QUOTAS, RESOURCE_BINDINGS
+from federation_quota.kube.resource import Resource
+from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL
+from localfed.federation import Federation
+from tests.federation.manifests import DIVIDED, DUPLICATED, deployment, policy
+from tests.federation.stage import Stage, eventually
+from tests.federation.teams import Teams, sharing
+
+pytestmark = pytest.mark.federation
+
+QUICK = {"reclaim": {"delaySeconds": 1}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def classes(federation: Federation) -> None:
+    """Priorities, in the members too: their pods name them."""
+    values = {"high": 1000, "low": -1000}
+    items = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        for name, value in values.items()
+    ]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    for context in (None, *federation.members):
+        federation.kubectl("apply", "-f", "-", context=context, manifest=listed)
+
+
+def assigned(stage: Stage, name: str) -> int:
+    return sum(stage.clusters(name).values())
+
+
+def labels(stage: Stage, name: str) -> dict[str, str]:
+    found: dict[str, str] = (stage.binding(name) or {}).get("metadata", {}).get("labels") or {}
+    return found
+
+
+def is_held(stage: Stage, name: str) -> bool:
+    return labels(stage, name).get(HELD_LABEL) == "true"
+
+
+def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation) -> None:
+    with sharing(federation, {"a": "400m", "b": "600m"}, **QUICK) as teams:
+        a, b = teams.stages["a"], teams.stages["b"]
+        teams.share("one", "500m")
+        teams.share("two", "500m")
+        # A borrows what B leaves idle.
+        a.apply(
+            policy(DIVIDED),
+            deployment("search", 2, priority_class="high"),
+            deployment("train", 2),
+            deployment("crawl", 4, priority_class="low"),
+        )
+        eventually(lambda: teams.used("a") == "800m", what="A borrows 400m")
+        eventually(lambda: sum(a.in_members("crawl").values()) == 4, what="and it runs")
+        assert teams.quota("a")["status"]["borrowing"] == "cpu: 400m"
+        # Who was there first is in quota; of one second, whoever matters least, as nos has it.
+        kinds = {"in-quota", "over-quota"}
+        eventually(lambda: {labels(a, name).get(CAPACITY_LABEL) for name in ("search", "train", "crawl")} == kinds)
+        # B comes, and A gives back: the least important.
+        b.apply(policy(DIVIDED), deployment("api", 3, priority_class="high"), deployment("mail", 3))
+        eventually(lambda: teams.used("b") == "600m", what="B has its own")
+        assert teams.used("a") == "400m"
+        assert is_held(a, "crawl")
+        assert not a.clusters("crawl")
+        assert (assigned(a, "search"), assigned(a, "train")) == (2, 2)
+        eventually(lambda: not a.in_members("crawl"), what="and the members know it")
+        eventually(lambda: a.has_event("crawl", "Displaced", "uses more cpu than it may"))
+        # A member dies: mins shrink in proportion, and again the important stay.
+        teams.share("two", "500m", is_ready=False)
+        eventually(lambda: (teams.used("a"), teams.used("b")) == ("200m", "300m"), what="both have shrunk")
+        assert (assigned(a, "search"), assigned(b, "api")) == (2, 3)
+        assert is_held(a, "train")
+        assert is_held(b, "mail")
+        tree = json.loads(federation.kubectl("get", "quotatree", teams.tree, "-o", "json"))
+        assert tree["status"]["absent"] == [f"{teams.tree}-two"]
+        # It comes back, and so does everybody; what is borrowed comes when B has done its work.
+        teams.share("two", "500m")
+        eventually(lambda: (teams.used("a"), teams.used("b")) == ("400m", "600m"), what="both are back")
+        b.delete("deployment", "mail")
+        b.delete("deployment", "api")
+        eventually(lambda: teams.used("a") == "800m", what="A borrows again")
+
+
+@pytest.mark.parametrize(("scheduling", "first", "then"), [(DIVIDED, 2, 7), (DUPLICATED, 2, 6)])
+def test_a_leaf_gets_more_than_it_ever_had(
+    federation: Federation, scheduling: dict[str, Any], first: int, then: int
+) -> None:
+    """What is asked for is in no binding: refused increases must count, else nothing would ever rise to meet them."""
+    with sharing(federation, {"a": "100m"}) as teams:
+        teams.share("one", "2")
+        stage = teams.stages["a"]
+        copies = 2 if scheduling is DUPLICATED else 1
+        stage.apply(policy(scheduling), deployment("web", first))
+        eventually(lambda: assigned(stage, "web") == first * copies, what="it is there, every copy")
+        stage.kubectl("scale", "deployment", "web", f"--replicas={then}")
+        eventually(lambda: assigned(stage, "web") == then * copies, what="it has grown")
+        eventually(lambda: teams.used("a") == f"{then * copies * 100}m" or teams.used("a") == "1200m")
+
+
+def test_an_important_one_displaces_a_lesser_one_of_its_own_team(federation: Federation) -> None:
+    with sharing(federation, {"a": "400m", "b": "100m"}) as teams:
+        teams.share("one", "500m")
+        a, b = teams.stages["a"], teams.stages["b"]
+        b.apply(policy(DIVIDED), deployment("theirs", 1, priority_class="low"))
+        a.apply(policy(DIVIDED), deployment("first", 2), deployment("second", 2, priority_class="low"))
+        eventually(lambda: teams.used("a") == "400m")
+        a.apply(deployment("urgent", 2, priority_class="high"))
+        eventually(lambda: assigned(a, "urgent") == 2, what="it has room")
+        assert is_held(a, "second")
+        assert (assigned(a, "first"), assigned(b, "theirs")) == (2, 1)
+        a.delete("deployment", "first")
+        eventually(lambda: assigned(a, "second") == 2, what="who gave way is back")
+
+
+# Nothing beyond what was published
+
+
+@dataclass
+class Ledger:
+    """One leaf, version by version: what is stored, what is reserved, and what it may use."""
+
+    runtime: Fraction = Fraction(0)
+    reserved: dict[str, Fraction] = field(default_factory=dict)
+    advanced: Fraction = Fraction(0)
+    stored: dict[str, Fraction] = field(default_factory=dict)
+    highest: Fraction = Fraction(0)
+    versions: int = 0
+
+    @property
+    def use(self) -> Fraction:
+        return sum(self.stored.values(), Fraction(0))
+
+    @property
+    def taken(self) -> Fraction:
+        names = self.stored.keys() | self.reserved.keys()
+        none = Fraction(0)
+        return sum((max(self.stored.get(name, none), self.reserved.get(name, none)) for name in names), self.advanced)
+
+    def quota_stored(self, status: dict[str, Any]) -> None:
+        """What is newly admitted is within what the very same version publishes."""
+        before = self.taken
+        self.runtime = charge.quantity((status.get("runtime") or {}).get("cpu", "0"))
+        self.reserved = defaultdict(Fraction)
+        for one in status.get("reservations") or []:
+            cpu = charge.quantity(one["charge"].get("cpu", "0"))
+            self.reserved[one["binding"]] = max(self.reserved[one["binding"]], cpu)
+        self.advanced = sum(
+            (charge.quantity(one["amounts"].get("cpu", "0")) for one in status.get("advances") or []), Fraction(0)
+        )
+        self.versions += 1
+        assert self.taken <= max(before, self.runtime), f"{self.taken} admitted, {self.runtime} published"
+
+    def binding_stored(self, name: str, cpu: Fraction) -> None:
+        """What is stored was admitted before."""
+        before = max(self.taken, self.use)
+        self.stored[name] = cpu
+        self.highest = max(self.highest, self.use)
+        self.versions += 1
+        assert self.use <= before, f"{name}: {self.use} used, {before} admitted, {self.runtime} published"
+
+
+def given(binding: dict[str, Any]) -> Fraction:
+    """The cpu that a binding was given."""
+    spec = binding["spec"]
+    request = (spec.get("replicaRequirements") or {}).get("resourceRequest") or {}
+    replicas = sum(one.get("replicas", 0) for one in spec.get("clusters") or [])
+    return charge.quantity(request.get("cpu", "0")) * replicas
+
+
+@asynccontextmanager
+async def recorded(client: Client, namespaces: set[str]) -> AsyncIterator[list[tuple[int, str, dict[str, Any]]]]:
+    """Every version of what is stored there of bindings and quotas, from now on."""
+    found: list[tuple[int, str, dict[str, Any]]] = []
+
+    async def follow(resource: Resource, version: int) -> None:
+        async with client.watch(resource, version=version, timeout_seconds=600) as lines:
+            async for line in lines:
+                event = json.loads(line)
+                assert event["type"] != "ERROR", event
+                metadata = event["object"]["metadata"]
+                if metadata.get("namespace") in namespaces:
+                    found.append((int(metadata["resourceVersion"]), event["type"], event["object"]))
+
+    tasks = []
+    for resource in (RESOURCE_BINDINGS, ELASTIC_QUOTAS):
+        async for page in client.list(resource, limit=1):
+            tasks.append(asyncio.create_task(follow(resource, page.version)))
+            break
+    try:
+        yield found
+        await asyncio.sleep(1)  # for what is on its way
+        for task in tasks:
+            assert not task.done(), task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def test_at_no_version_more_is_admitted_than_was_published(federation: Federation) -> None:
+    connection = await config.load(kubeconfig=str(federation.directory.kubeconfig))
+    with sharing(federation, {"a": "300m", "b": "300m"}, **QUICK) as teams:
+        async with Client(connection) as client:
+            places = {stage.namespace for stage in teams.stages.values()}
+            async with recorded(client, places) as events:
+                await asyncio.to_thread(_unrest, teams)
+    ledgers = {stage.namespace: Ledger() for stage in teams.stages.values()}
+    for _, kind, item in sorted(events, key=lambda one: one[0]):
+        ledger = ledgers[item["metadata"]["namespace"]]
+        if item["kind"] == "ElasticQuota" and kind != "DELETED":
+            ledger.quota_stored(item.get("status") or {})
+        elif item["kind"] == "ResourceBinding":
+            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+            ledger.binding_stored(name, Fraction(0) if kind == "DELETED" else given(item))
+    assert all(ledger.highest > Fraction(3, 10) for ledger in ledgers.values()), "each has borrowed"
+    assert all(ledger.versions > 20 for ledger in ledgers.values()), "and much has happened"
+
+
+def _unrest(teams: Teams) -> None:
+    """Teams that come and go, scale up and down, and a cluster that does not stay what it is."""
+    a, b = teams.stages["a"], teams.stages["b"]
+    teams.share("one", "600m")
+    a.apply(policy(DIVIDED), *(deployment(f"w{number}", 2) for number in range(4)))
+    eventually(lambda: teams.used("a") == "600m", what="A has all")
+    b.apply(policy(DUPLICATED), *(deployment(f"v{number}", 1) for number in range(3)))
+    eventually(lambda: teams.used("b") in ("200m", "300m"), what="B has its own")
+    teams.share("one", "1")
+    a.kubectl("scale", "deployment", "w0", "--replicas=4")
+    eventually(lambda: teams.used("b") in ("400m", "500m", "600m"), what="B borrows")
+    teams.share("one", "400m")
+    eventually(lambda: teams.used("a") in ("0", "200m"), what="there is less for A")
+    teams.share("one", "1200m")
+    for number in range(4):
+        a.delete("deployment", f"w{number}")
+    eventually(lambda: teams.used("b") == "600m", what="B has all that it wants")

@@ -1,0 +1,269 @@
+"""The controller of elastic trees, in simulated time: what it writes, in which order, and what if that fails."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from controllers.elastic.trees import YOUNG_SECONDS, TreeController
+from controllers.elastic.watching import Watching
+from controllers.reporting import Reporting
+from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.store import UnreachableError
+from federation_quota.binding import Binding, ClusterShare
+from federation_quota.elastic import leaf as leaves
+from federation_quota.elastic.capacity import Cluster
+from federation_quota.elastic.forest import Forest, Root
+from federation_quota.kube import error
+from federation_quota.kube.client import Client
+from federation_quota.kube.forest import Table
+from federation_quota.kube.mirrors import BindingMirror
+from federation_quota.ledger.account import Account
+from federation_quota.ledger.judging import Books
+from federation_quota.resources import NOTHING, Resources
+from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, Stamp
+from tests.conformance.bookstore import in_simulated_time
+from tests.unit import waiters
+from tests.unit.test_waking import DISCOVERY, Journal
+from tests.unit.waiters import QuotaShelf
+
+
+def quota(name: str, cpu: int) -> Account:
+    """A leaf of that name, as it is made."""
+    namespace, _, own = name.rpartition("/")
+    metadata = {"namespace": namespace, "name": own, "uid": f"uid-{own}", "resourceVersion": "1", "generation": 1}
+    return leaves.read({"kind": "ElasticQuota", "metadata": metadata, "spec": {"min": {"cpu": cpu}}})
+
+
+class Shelf(QuotaShelf):
+    """Leaves under versions; their answers can be lost."""
+
+    def __init__(self, observation: Observation, *accounts: Account) -> None:
+        super().__init__(*accounts)
+        self._observation = observation
+        self.log: list[tuple[str, str]] = []  # what was published, in order
+        self.lost: list[str] = []  # whose next write is taken, and nobody is told
+
+    async def write(self, account: Account) -> Account:
+        before = leaves.kept(self.accounts[account.name]).status.get("runtime")
+        await asyncio.sleep(0.005)
+        used = Books(account, self._observation.view).used
+        stored = await super().write(leaves.stored_as(account, leaves.status(account, used)))
+        after = leaves.kept(stored).status["runtime"]
+        if after != before:
+            self.log.append((account.name, after["cpu"]))
+        if account.name in self.lost:
+            self.lost.remove(account.name)
+            raise UnreachableError("lost")
+        return stored
+
+
+class Server(Client):
+    """An API server that takes patches of bindings, and a scheduler that acts on them at once."""
+
+    def __init__(self, mirror: BindingMirror) -> None:
+        self.mirror = mirror
+        self.refused: set[str] = set()
+        self.patches: list[tuple[str, dict[str, Any]]] = []
+
+    async def request(self, method: str, path: str, **_: Any) -> bytes:  # noqa: ANN401
+        return json.dumps(DISCOVERY if path == "/apis" else {"kind": "APIVersions"}).encode()
+
+    async def get(self, resource: Any, name: str, namespace: Any = None, **_: Any) -> bytes:  # noqa: ANN401
+        raise error.NotFoundError(404)
+
+    async def patch(self, resource: Any, name: str, body: Any, namespace: Any = None, **_: Any) -> bytes:  # noqa: ANN401
+        self.patches.append((name.removesuffix("-deployment"), body))
+        await asyncio.sleep(0.005)
+        found = next(one for one in self.mirror.bindings.values() if one.key.name == name)
+        if name in self.refused:
+            raise error.ForbiddenError(403)
+        if str(found.version) != body["metadata"]["resourceVersion"]:
+            raise error.ConflictError(409)
+        labels, spec = body["metadata"].get("labels", {}), body.get("spec", {})
+        capacity = labels.get(CAPACITY_LABEL, found.capacity) or ""
+        found = replace(found, version=self._next(), capacity=capacity)
+        stored = found.version
+        if labels.get(HELD_LABEL) == "true":
+            found = replace(found, is_held=True, is_suspended=True, clusters=(), assigned=NOTHING)
+        elif HELD_LABEL in labels or "rescheduleTriggeredAt" in spec:
+            found = replace(found, is_held=False, is_suspended=False)
+            self.mirror.upsert(found)
+            given = (ClusterShare("m1", found.replicas),)
+            found = replace(found, version=self._next(), clusters=given, assigned=found.demand, scheduled_reason="")
+        self.mirror.upsert(found)
+        return json.dumps({"metadata": {"resourceVersion": str(stored)}}).encode()
+
+    def _next(self) -> int:
+        return max(one.version for one in self.mirror.bindings.values()) + 1
+
+
+class Stand:
+    """A tree of 100 cpu for two teams, and the controller at work on it."""
+
+    def __init__(self, *mins: int, total: int = 100, delay: int = 10) -> None:
+        self.observation = Observation()
+        self.trees: Table[Root] = Table(lambda: None)
+        self.mirror = BindingMirror(self.observation, self._binding_changed)
+        accounts = [quota(f"{'ab'[place]}/q", cpu) for place, cpu in enumerate(mins)]
+        self.shelf = Shelf(self.observation, *accounts)
+        self.server = Server(self.mirror)
+        self.said = Journal()
+        self.watching = Watching(self.observation, self.mirror, {one.name: one for one in accounts})
+        self._root = Root(reclaim_delay_seconds=delay)
+        self.has(total)
+        self.controller = TreeController(self.watching, self, self.shelf, Reporting(self.said))  # type: ignore[arg-type]
+        self.shelf.on_stored.append(self._stored)
+
+    def _binding_changed(self, old: Binding | None, new: Binding | None) -> None:
+        self.controller.binding_changed(old, new)
+
+    def has(self, total: int) -> None:
+        """There is so much."""
+        found = [leaves.kept(one).quota for one in self.shelf.accounts.values()]
+        cluster = Cluster("m1", {}, Resources.parse({"cpu": total}))
+        self.forest = Forest.of(found, [self._root], {}, [cluster])
+
+    def _stored(self, account: Account) -> None:
+        def heard() -> None:
+            known = self.watching.accounts[account.name]
+            if int(known.version) < int(account.version):
+                self.watching.accounts[account.name] = account
+            self.controller.account_changed(account.name)
+
+        asyncio.get_running_loop().call_later(0.01, heard)
+
+    def put(self, name: str, cpu: int, team: str = "a", *, priority: int = 0) -> Binding:
+        """A new binding, held as the webhook would."""
+        stamp = Stamp(priority=priority, leaf=f"{team}/q")
+        made = waiters.binding(name, cpu, version=self._version(), is_held=True, is_suspended=True, stamp=stamp)
+        self.mirror.upsert(made)
+        return made
+
+    def _version(self) -> int:
+        return max((one.version for one in self.mirror.bindings.values()), default=10) + 1
+
+    def used(self, team: str = "a") -> str:
+        status = leaves.kept(self.shelf.accounts[f"{team}/q"]).status
+        return str((status.get("used") or {}).get("cpu", ""))
+
+    def held(self) -> list[str]:
+        return sorted(one.template.name for one in self.mirror.bindings.values() if one.is_held)
+
+    @asynccontextmanager
+    async def leading(self, *, is_young: bool = False) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.controller.run(self.server))
+        try:
+            await asyncio.sleep(0 if is_young else YOUNG_SECONDS + 1)
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"not within {seconds:g} s"
+        await asyncio.sleep(0.01)
+
+
+@in_simulated_time
+async def test_what_waits_gets_its_runtime_and_goes() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.put("web", 80)
+        await until(lambda: stand.used() == "80")
+        assert stand.held() == []
+        assert stand.shelf.log[-1] == ("a/q", "80")
+        await until(lambda: any(reason == "Released" for _, reason, _ in stand.said.said))
+
+
+@in_simulated_time
+async def test_a_young_leader_lowers_and_does_not_raise() -> None:
+    stand = Stand(40, 60)
+    stand.put("web", 80)
+    async with stand.leading(is_young=True):
+        await asyncio.sleep(YOUNG_SECONDS - 0.5)
+        assert stand.held() == ["web"], "a write of the leader before may still be on its way"
+        await until(lambda: stand.held() == [])
+
+
+@in_simulated_time
+async def test_who_comes_for_its_own_gets_it_when_the_other_has_given_back() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.put("web", 40, priority=5)
+        stand.put("crawl", 40)
+        await until(lambda: stand.used() == "80")
+        stand.put("api", 60, "b")
+        await asyncio.sleep(5)
+        assert stand.held() == ["api"], "not before the delay"
+        await until(lambda: stand.used("b") == "60")
+        assert stand.held() == ["crawl"]
+        order = [one for one in stand.shelf.log if one in (("a/q", "40"), ("b/q", "60"))]
+        assert order == [("a/q", "40"), ("b/q", "60")]
+
+
+@in_simulated_time
+async def test_a_raise_of_which_nothing_was_heard_counts_until_it_is_known() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.shelf.lost = ["a/q"]
+        stand.put("web", 80)
+        stand.put("api", 60, "b")
+        await until(lambda: stand.used("b") == "60")
+        runtimes = dict.fromkeys(("a/q", "b/q"), 0)
+        for name, amount in stand.shelf.log:
+            runtimes[name] = int(amount)
+            assert sum(runtimes.values()) <= 100
+
+
+@in_simulated_time
+async def test_a_release_that_is_refused_is_tried_again_later_and_others_go_meanwhile() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.server.refused = {"web-deployment"}
+        stand.put("web", 20)
+        stand.put("reports", 20)
+        await until(lambda: stand.used() == "20")
+        tries = len([name for name, _ in stand.server.patches if name == "web"])
+        await asyncio.sleep(60)
+        more = len([name for name, _ in stand.server.patches if name == "web"]) - tries
+        assert 1 <= more <= 10
+        stand.server.refused = set()
+        await until(lambda: stand.used() == "40", 60)
+
+
+@in_simulated_time
+async def test_who_was_refused_by_the_scheduler_is_woken_when_there_is_room() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stuck = stand.put("web", 20)
+        stand.mirror.upsert(
+            replace(
+                stuck, version=stuck.version + 50, is_held=False, is_suspended=False, scheduled_reason="QuotaExceeded"
+            )
+        )
+        await until(lambda: stand.used() == "20")
+        assert any("rescheduleTriggeredAt" in body.get("spec", {}) for _, body in stand.server.patches)
+
+
+@in_simulated_time
+async def test_less_for_all_displaces_in_order_and_labels_say_who_is_within_its_min() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.put("web", 40, priority=5)
+        stand.put("crawl", 20)
+        await until(lambda: stand.used() == "60")
+        await until(lambda: {one.capacity for one in stand.mirror.bindings.values()} == {"in-quota", "over-quota"})
+        stand.has(50)
+        stand.controller.forest_changed()
+        await until(lambda: stand.used() == "40")
+        assert stand.held() == ["crawl"]
+        await asyncio.sleep(20)
+        writes, patches = stand.shelf.writes, len(stand.server.patches)
+        await asyncio.sleep(60)
+        assert (stand.shelf.writes, len(stand.server.patches)) == (writes, patches), "nothing is left to be written"
