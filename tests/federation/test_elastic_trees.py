@@ -178,7 +178,7 @@ def given(binding: dict[str, Any]) -> Fraction:
     """The cpu that a binding was given."""
     spec = binding["spec"]
     request = (spec.get("replicaRequirements") or {}).get("resourceRequest") or {}
-    replicas = sum(one.get("replicas", 0) for one in spec.get("clusters") or [])
+    replicas: int = sum(one.get("replicas", 0) for one in spec.get("clusters") or [])
     return charge.quantity(request.get("cpu", "0")) * replicas
 
 

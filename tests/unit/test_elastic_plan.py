@@ -178,7 +178,7 @@ def test_a_leaf_that_is_within_its_runtime_again_starts_anew() -> None:
 
 
 def test_what_is_going_anyway_is_not_displaced_and_nobody_in_its_place() -> None:
-    over = leaf(50, running("low", 40), running("going", 40, is_deleting=True))  # type: ignore[arg-type]
+    over = leaf(50, running("low", 40), running("going", 40, is_deleting=True))
     assert displaced(look(over, clock=200.0, over_since={"a": 100.0})) == []
 
 
