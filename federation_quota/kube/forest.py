@@ -112,7 +112,9 @@ class ForestMirror:
         What a tree made its default group is for workloads, although it is for no namespace.
         """
         groups = [root.default_group for root in roots.values() if root.default_group in found]
-        leaves = {name: replace(found[name], node=replace(found[name].node, is_parent=False)) for name in groups if name}
+        leaves = {
+            name: replace(found[name], node=replace(found[name].node, is_parent=False)) for name in groups if name
+        }
         labels = {name: one.labels for name, one in self.namespaces.values.items()}
         return Forest({**found, **leaves}, roots, labels, tuple(self.clusters.values.values()))
 

@@ -84,7 +84,13 @@ _LEAF = {
     "apiVersion": "quota.karmada.io/v1alpha1",
     "kind": "ElasticQuota",
     "metadata": {"name": "leaf", "namespace": TEAM, "uid": "uid-leaf", "generation": 1},
-    "spec": {"parent": "dept", "min": {"cpu": "1"}, "max": {"cpu": 2}, "sharedWeight": {"cpu": "3"}, "strictMax": ["cpu"]},
+    "spec": {
+        "parent": "dept",
+        "min": {"cpu": "1"},
+        "max": {"cpu": 2},
+        "sharedWeight": {"cpu": "3"},
+        "strictMax": ["cpu"],
+    },
     "status": {"used": {"cpu": "1"}, "held": 2},
 }
 _COMPOSITE = {**PARENT, "spec": {"min": {"cpu": "5"}, "namespaces": ["b"], "namespaceSelector": _SELECTOR}}
