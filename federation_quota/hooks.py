@@ -35,7 +35,8 @@ _TIMEOUT_SECONDS: Final = 10
 _ADVICE_TIMEOUT_SECONDS: Final = 3  # somebody waits at a terminal, and gets on without our word
 
 _ELASTIC: Final = ("elasticquotas", "compositeelasticquotas")
-_IS_STATUS: Final = "request.subResource == 'status'"
+# Where an object itself is written there is no such key at all.
+_IS_STATUS: Final = "(has(request.subResource) && request.subResource == 'status')"
 _SETS_SPEC: Final = "request.operation != 'UPDATE' || object.spec != oldObject.spec"
 # Who administers quotas is who may do the same to a tree. Kubernetes' own controllers, which delete what is in a
 # namespace that goes, may.

@@ -48,7 +48,7 @@ def dump(manifests: Iterable[Manifest]) -> str:
 def _documents(path: str) -> list[object]:
     try:
         text = sys.stdin.read() if path == _STDIN else Path(path).read_text()
-        return [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]  # noqa: S506 - a SafeLoader
+        return [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]
     except OSError as problem:
         raise ManifestError(f"{path}: {problem.strerror}") from None
     except (UnicodeDecodeError, RecursionError):

@@ -26,7 +26,7 @@ def quota(kind: str, name: str, *, generation: int = 1, status: Object | None = 
     return {"kind": kind, "metadata": metadata, "spec": spec, "status": status or {}}
 
 
-def parent(name: str = "dept", cpu: int = 10, **spec: object) -> Object:
+def parent(name: str = "dept", cpu: int = 10, **spec: Any) -> Object:  # noqa: ANN401 # as quota's
     return quota(COMPOSITE, name, min={"cpu": cpu}, **spec)
 
 
