@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     found = [*imported.objects, *imported.others]
     if found:
         sys.stdout.write(manifests.dump(found))
+        sys.stdout.flush()  # what is said of it comes below it, wherever both go
     for note in imported.notes:
         sys.stderr.write(f"note: {note}\n")
     if not imported.objects:

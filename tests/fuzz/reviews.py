@@ -135,7 +135,7 @@ REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
         review("elasticquotas", "quota.karmada.io", _LEAF),
         review("elasticquotas", "quota.karmada.io", _LEAF, {**_LEAF, "spec": {}}),
         review("compositeelasticquotas", "quota.karmada.io", _COMPOSITE, PARENT),
-        review("compositeelasticquotas", "quota.karmada.io", PARENT, PARENT, operation="DELETE", object=None),
+        review("compositeelasticquotas", "quota.karmada.io", PARENT, PARENT, operation="DELETE"),
         review("quotatrees", "quota.karmada.io", _TREE),
         review("quotatrees", "quota.karmada.io", _TREE, _TREE, subResource="status"),
     ],
