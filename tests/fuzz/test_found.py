@@ -66,8 +66,8 @@ def test_what_no_status_could_hold_may_still_be_made_smaller() -> None:
 def test_a_charge_beyond_all_that_is_read_leaves_a_quota_that_can_be_read() -> None:
     """Nobody could read the quota any more, and so nobody could end the reservation either."""
     assert judged(asking({"cpu": "1", "example.com/x": "1e999"}, replicas=5000))["allowed"]
-    for document in world().api.quotas.values():
-        assert decode_quota(json.dumps(document).encode()).reservations
+    for name in ("cpu", "held"):
+        assert decode_quota(json.dumps(world().api.quotas[name]).encode()).reservations
 
 
 def test_a_quota_without_metadata_is_told_what_is_wrong_with_it() -> None:
