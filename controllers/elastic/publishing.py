@@ -131,8 +131,7 @@ class Publishing:
         except store.ConflictError:
             return CONFLICT_SECONDS
         except store.UnreachableError as problem:
-            log.warning("tree.not_written", quota=account.name, problem=str(problem))
-            return FAILED_SECONDS
+            return _not_written(account.name, problem)
         return 0.0
 
     async def _report_parent(self, client: Client, name: str, seen: Situation, found: Plan) -> float | None:
@@ -157,8 +156,7 @@ class Publishing:
         except (error.ConflictError, error.NotFoundError):
             return CONFLICT_SECONDS
         except error.KubeError as problem:
-            log.warning("tree.not_written", quota=name, problem=str(problem))
-            return FAILED_SECONDS
+            return _not_written(name, problem)
         self._watching.written(leaves.read({**codec.decode_object(body), "kind": COMPOSITE}))
         return None
 
@@ -183,10 +181,14 @@ class Publishing:
         except error.NotFoundError:
             return None
         except error.KubeError as problem:
-            log.warning("tree.not_written", tree=name, problem=str(problem))
-            return FAILED_SECONDS
+            return _not_written(key, problem)
         self._trees[name] = said
         return None
+
+
+def _not_written(name: str, problem: Exception) -> float:
+    log.warning("tree.not_written", quota=name, problem=str(problem))
+    return FAILED_SECONDS
 
 
 def _conditions(status: Mapping[str, Any], findings: Sequence[Finding], generation: int) -> list[dict[str, Any]]:
