@@ -175,7 +175,9 @@ def _wish(binding: Binding) -> Resources:
 
 
 def _open_asks(leaf: Leaf, now: str) -> tuple[Ask, ...]:
-    return ask.open_asks(leaf.asks, {str(one.key): one.assigned for one in leaf.bindings}, now)
+    there = {str(one.key): one.assigned for one in leaf.bindings if not one.is_deleting}
+    # New bindings are held, not refused: an ask without its binding is of one that is gone, and wants nothing more.
+    return tuple(one for one in ask.open_asks(leaf.asks, there, now) if one.binding in there)
 
 
 def _fill(seen: Situation, name: str, leaf: Leaf, found: Plan) -> Iterator[float]:

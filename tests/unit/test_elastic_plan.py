@@ -110,6 +110,15 @@ def test_a_leaf_is_asked_for_what_was_refused_until_the_ask_is_too_old() -> None
     assert given.asks == {"a": (), "b": ()}
 
 
+def test_what_is_gone_asks_for_nothing_more() -> None:
+    refused = (Ask("team/web", some(60), LATER),)
+    goes = replace(running("web", 30), is_deleting=True)
+    for there in (leaf(30, asks=refused), leaf(30, goes, asks=refused)):
+        found = look(there, leaf(0))
+        assert found.asks == {"a": (), "b": ()}
+        assert found.raises == {}
+
+
 # Releasing
 
 
