@@ -66,11 +66,16 @@ class Narrator:
             raise FederationError(f"the story stopped at {command!r}; the federation stays up for a look")
 
 
+def clear(federation: Federation) -> None:
+    """Nothing of an earlier telling is in the way of this one: neither in the quotas nor on the nodes."""
+    federation.kubectl("delete", "deployment", "web", "reports", "-n", "shop", "--ignore-not-found")
+    for team in ("a", "b"):
+        federation.kubectl("delete", "-f", str(ROOT / "examples" / "teams" / f"team-{team}.yaml"), "--ignore-not-found")
+
+
 def tell_story(narrator: Narrator) -> None:
     """A quota of 10 cpu, a Deployment that fits, one that does not, and what happens when the first goes."""
     tell, run = narrator.tell, narrator.run
-    # Nothing of an earlier telling is in the way of this one.
-    narrator.federation.kubectl("delete", "deployment", "web", "reports", "-n", "shop", "--ignore-not-found")
     tell("A federation API server, two member clusters that Karmada looks after, and federation-quota before them:")
     run("kubectl get clusters")
     tell("A team has a namespace, a policy that spreads its Deployments, and 10 cpu in all clusters together.")
@@ -104,8 +109,6 @@ def tell_story(narrator: Narrator) -> None:
 def tell_of_two_teams(narrator: Narrator) -> None:
     """Two teams share 100 cpu: borrowed, given back by priority, and less for both when a member dies."""
     tell, run, federation = narrator.tell, narrator.run, narrator.federation
-    for team in ("a", "b"):
-        federation.kubectl("delete", "-f", str(ROOT / "examples" / "teams" / f"team-{team}.yaml"), "--ignore-not-found")
     tell("Two teams share what the members have, 100 cpu: 40 are promised to A, 60 to B.")
     run("kubectl apply -f examples/teams/namespaces.yaml -f examples/teams/classes.yaml -f examples/teams/quotas.yaml")
     for member in federation.members:
@@ -142,6 +145,7 @@ def main(directory: Path) -> None:
             federation.up(SHAPE, guard)
             guard.release()
         narrator = Narrator(federation)
+        clear(federation)
         tell_story(narrator)
         tell_of_two_teams(narrator)
     except FederationError as error:
