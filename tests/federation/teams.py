@@ -3,13 +3,15 @@
 import json
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from localfed.federation import Federation
-from tests.federation.stage import Stage
+from localfed.kubectl import KubectlError
+from tests.federation.stage import Stage, eventually
 
+_RELEASED = '{"metadata":{"finalizers":null}}'
 GROUP = "quota.karmada.io/v1alpha1"
 
 
@@ -72,4 +74,22 @@ def sharing(federation: Federation, mins: dict[str, str], **spec: Any) -> Iterat
     finally:
         for stage in stages.values():
             federation.kubectl("delete", "namespace", stage.namespace, "--wait=false")
-        federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
+        _unregister(federation, tree)
+
+
+def _unregister(federation: Federation, tree: str) -> None:
+    """Take the tree's clusters out of the federation. What Karmada has for them waits to be taken out of a member that
+    is not there: it is let go by hand."""
+    listed = ["get", "clusters", "-l", f"tree={tree}", "-o", "jsonpath={.items[*].metadata.name}"]
+    names = federation.kubectl(*listed).split()
+    federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
+
+    def is_gone() -> bool:
+        for name in names:
+            space = f"karmada-es-{name}"
+            for work in federation.kubectl("get", "works", "-n", space, "-o", "name").split():
+                with suppress(KubectlError):  # it has just gone
+                    federation.kubectl("patch", work, "-n", space, "--type=merge", "-p", _RELEASED)
+        return not federation.kubectl(*listed).split()
+
+    eventually(is_gone, within_seconds=60, what=f"the clusters of {tree} are gone")
