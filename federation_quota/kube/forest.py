@@ -18,15 +18,11 @@ from federation_quota.elastic.underway import Identity, Stored
 from federation_quota.kube import codec
 from federation_quota.kube.client import Client
 from federation_quota.kube.clusters import CLUSTERS
+from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.resources import Resources
 
-ELASTIC_QUOTAS: Final = Resource("quota.karmada.io", "v1alpha1", "elasticquotas", ELASTIC)
-COMPOSITE_QUOTAS: Final = Resource(
-    "quota.karmada.io", "v1alpha1", "compositeelasticquotas", COMPOSITE, namespaced=False
-)
-QUOTA_TREES: Final = Resource("quota.karmada.io", "v1alpha1", "quotatrees", "QuotaTree", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 
 T = TypeVar("T")
@@ -84,7 +80,7 @@ class ForestMirror:
         self.clusters: Table[Cluster] = Table(self._changed)
         self.reflectors: list[Reflector[Any]] = [
             Reflector(client, ELASTIC_QUOTAS, decode=_quota(ELASTIC), sink=self.elastic),
-            Reflector(client, COMPOSITE_QUOTAS, decode=_quota(COMPOSITE), sink=self.composites),
+            Reflector(client, COMPOSITE_ELASTIC_QUOTAS, decode=_quota(COMPOSITE), sink=self.composites),
             Reflector(client, QUOTA_TREES, decode=_tree, sink=self.trees),
             Reflector(client, NAMESPACES, decode=_namespace, sink=self.namespaces),
             Reflector(client, CLUSTERS, decode=_cluster, sink=self.clusters),

@@ -8,6 +8,8 @@ import json
 
 import pytest
 
+from bench.admission import load
+from federation_quota.stamp import STAMP_ANNOTATION, Stamp, decode
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, DUPLICATED, classes, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
@@ -216,6 +218,25 @@ def test_a_quota_that_only_warns_lets_through_counts_and_says_what_is_exceeded(s
     eventually(lambda: sum(stage.in_members("web").values()) == 5)
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
     assert stage.status("q")["exceeded"] == "cpu"
+
+
+def test_a_binding_that_says_all_that_a_stamp_would_is_not_patched_and_a_forged_stamp_is_overwritten(
+    stage: Stage,
+) -> None:
+    stage.apply(quota("q", {"cpu": "1"}))
+    stage.quota_active("q")
+
+    def created(name: str, annotations: dict[str, str], *, says_class: bool) -> dict[str, str]:
+        document = load.binding(name, stage.namespace, says_class=says_class)
+        document["metadata"]["annotations"] = annotations
+        stored = stage.federation.kubectl("create", "-f", "-", "-o", "json", manifest=json.dumps(document))
+        found: dict[str, str] = json.loads(stored)["metadata"].get("annotations") or {}
+        return found
+
+    assert STAMP_ANNOTATION not in created("said", {}, says_class=True)
+    for name, says_class in (("forged", True), ("unsaid", False)):
+        kept = created(name, {STAMP_ANNOTATION: '{"class":"gold","priority":9}'}, says_class=says_class)
+        assert decode(kept[STAMP_ANNOTATION]) == Stamp(resource="deployments")
 
 
 def test_nobody_but_the_system_writes_stamps_or_status(stage: Stage) -> None:

@@ -43,12 +43,13 @@ def stamped(text: str) -> dict[str, Any]:
     [
         (asking({"cpu": "1"} | {f"example.com/r{n}": "1" for n in range(200)}), "it asks for 203 resources"),
         (asking({"cpu": "1"} | {f"example.com/{'r' * 60}{n}": "1" for n in range(100)}), "more than 4096 characters"),
+        (asking({f"example.com/r{n}": "9" * 900 for n in range(6)}), "more than 4096 characters"),
         (named(name="x" * 300), "its name has more than 253 characters"),
         (named(uid="x" * 300), "its uid has more than 64 characters"),
         (stamped(json.dumps({"class": "x" * 300})), "class has more than 253 characters"),
         (stamped('{"class":"\\ud800"}'), "surrogates not allowed"),
     ],
-    ids=["names", "long names", "name", "uid", "class", "half a surrogate"],
+    ids=["names", "long names", "long amounts", "name", "uid", "class", "half a surrogate"],
 )
 def test_what_no_status_could_hold_is_refused_at_once(document: dict[str, Any], told: str) -> None:
     """An account is written as a whole: one such reservation kept all others of its quota waiting."""

@@ -192,13 +192,26 @@ def reservation(number: int) -> Reservation:
     return Reservation(f"id{number}", f"b{number}", claim(1), uid=f"uid{number}")
 
 
+def test_a_purse_is_spent_once() -> None:
+    purse = Purse()
+    purse.begin(cpu(3))
+    purse.land()
+    assert [purse.spend(reservation(number), cpu(1), 0.0) for number in range(5)] == [True, True, True, False, False]
+    purse.prove("id0", 7)
+    assert not purse.spend(reservation(9), cpu(1), 0.0), "what is stored is not free before others were told"
+    purse.begin(purse.open + cpu(1))
+    assert not purse.spend(reservation(9), cpu(1), 0.0), "the write that tells them is on its way"
+    purse.land()
+    assert [purse.spend(reservation(number), cpu(1), 0.0) for number in (9, 10)] == [True, False]
+
+
 @given(st.lists(st.sampled_from(["spend", "prove", "take back", "begin more", "begin less", "land", "fail"])))
 def test_a_purse_never_spends_more_than_stands_in_the_store(steps: list[str]) -> None:
     """Against a store that keeps both what may have been written and what was surely written."""
     purse = Purse()
-    purse.begin(cpu(5))
+    purse.begin(cpu(2))
     purse.land()
-    stored, coming = cpu(5), None
+    stored, coming = cpu(2), None
     told: set[int] = set()  # seen stored by everybody: a landed write said so
     proved: set[int] = set()
     spent: list[int] = []

@@ -8,7 +8,7 @@ import pytest
 
 from federation_quota.elastic.quota import COMPOSITE, ELASTIC
 from federation_quota.kube import codec
-from federation_quota.kube.forest import COMPOSITE_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
+from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
 from tests.unit.forests import Mirror
 from tests.unit.reviews import soon
 from webhook.elastic import ElasticReview, Trail
@@ -16,7 +16,7 @@ from webhook.review import Verdict
 
 Object = dict[str, Any]
 SYSTEM = "system"
-PLURALS = {one.kind: one.plural for one in (ELASTIC_QUOTAS, COMPOSITE_QUOTAS, QUOTA_TREES)}
+PLURALS = {one.kind: one.plural for one in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS, QUOTA_TREES)}
 
 
 def quota(kind: str, name: str, *, generation: int = 1, status: Object | None = None, **spec: object) -> Object:
