@@ -12,7 +12,7 @@ env: ## Make .venv from the hashed requirement files (every target below does th
 	@$(PYTHON) hack/environment.py
 
 .PHONY: demo
-demo: env ## Bring up a federation and tell its story; it stays up to play with
+demo: env ## Bring up a federation and tell its stories; it stays up to play with
 	@$(BIN)/python hack/demo.py
 
 .PHONY: demo-down

@@ -1,4 +1,4 @@
-"""The demo: a federation of one's own, and a story told on it with real commands and their real output.
+"""The demo: a federation of one's own, and two stories told on it with real commands and their real output.
 
 `make demo` runs it. Every line that starts with `$` can be typed by the reader afterwards: the federation stays up.
 """
@@ -138,7 +138,7 @@ def tell_of_two_teams(narrator: Narrator) -> None:
 @click.command()
 @click.option("--dir", "directory", type=click.Path(path_type=Path), default=ROOT / ".demo", show_default=".demo")
 def main(directory: Path) -> None:
-    """Bring up a federation with two members, tell the story, and leave it running."""
+    """Bring up a federation with two members, tell both stories, and leave it running."""
     federation = Federation(directory)
     try:
         with interruptible(), Guard() as guard:
