@@ -205,7 +205,7 @@ def _stays() -> dict[str, str]:
 def _foreign(system_users: Iterable[str]) -> dict[str, str]:
     """A status that we write needs no word of ours: it is written with every batch of admissions."""
     ours = f"request.userInfo.username in {json.dumps(sorted(system_users))}"
-    return {"name": "not-our-own-status", "expression": f"request.subResource != 'status' || !({ours})"}
+    return {"name": "not-our-own-status", "expression": f"!{_IS_STATUS} || !({ours})"}
 
 
 def _changes() -> dict[str, str]:

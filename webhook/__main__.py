@@ -19,17 +19,14 @@ from federation_quota.health import Check, Health, failing, not_stuck
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
-from federation_quota.kube.forest import NAMESPACES, ForestMirror
+from federation_quota.kube.forest import NAMESPACES, ForestMirror, Ledgers
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import PRIORITY_CLASSES, BindingMirror, PriorityMirror, QuotaMirror
 from federation_quota.kube.presence import Presence
 from federation_quota.kube.quotas import (
-    COMPOSITE_ELASTIC_QUOTAS,
-    ELASTIC_QUOTAS,
     KARMADA_QUOTAS,
     RESOURCE_BINDINGS,
     QuotaStore,
-    decode_elastic,
     decode_quota,
     resource_of,
 )
@@ -172,7 +169,6 @@ class Replica:
             sink=QuotaMirror(self._quota_stored, self._accountant.forget),
             on_rewind=lambda _seen, _now: self._rewind(KARMADA_QUOTAS),
         )
-        self._forest = ForestMirror(federation)
         self._leaves = Leaves(
             roots=lambda: self._forest.trees.values,
             labels=self._labels,
@@ -180,7 +176,12 @@ class Replica:
             on_stored=self._leaf_stored,
             on_deleted=self._accountant.forget,
         )
-        self._elastic = [self._watch_leaves(resource) for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)]
+        self._forest = ForestMirror(
+            federation,
+            ledgers=Ledgers(
+                lambda _resource: QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted), self._rewind
+            ),
+        )
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._asks = AskList(self._leaf, mirror, store)
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
@@ -237,7 +238,7 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        watched = (*self._trust.reflectors, *self._forest.reflectors, *self._elastic)
+        watched = (*self._trust.reflectors, *self._forest.reflectors)
         runs += [self._waiting.run(), self._asks.run(), *(reflector.run() for reflector in watched)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
@@ -283,16 +284,6 @@ class Replica:
         self._accountant.learn(account)
         self._waiting.learn(account)
 
-    def _watch_leaves(self, resource: Resource) -> Reflector[Account]:
-        """Elastic quotas of one kind, as accounts."""
-        return Reflector(
-            self._federation,
-            resource,
-            decode=decode_elastic,
-            sink=QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted),
-            on_rewind=lambda _seen, _now: self._rewind(resource),
-        )
-
     def _labels(self, namespace: str) -> Mapping[str, str] | None:
         known = self._forest.namespaces.items.get(namespace)
         return known.value.labels if known else None
@@ -328,9 +319,9 @@ class Replica:
         """Before this incarnation may admit anything: every quota that exists by now is known."""
         log.info("webhook.preparing", incarnation=incarnation)
         known: list[Reflector[Any]] = [self._bindings, self._priorities, *self._forest.reflectors]
-        for reflector in (*known, self._quotas, *self._elastic):
+        for reflector in (*known, self._quotas):
             await reflector.synced.wait()
-        accounts = (self._quotas, *self._elastic)
+        accounts = (self._quotas, *self._forest.quotas)
         while not all(await asyncio.gather(*(one.refresh(timeout_seconds=30) for one in accounts))):
             log.warning("webhook.quotas_not_listed")
 
@@ -372,7 +363,7 @@ class Replica:
         view = self._observation.view
         accountant = self._accountant
         reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
-        reflectors += [*self._forest.reflectors, *self._elastic]
+        reflectors += self._forest.reflectors
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},

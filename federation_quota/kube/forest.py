@@ -1,7 +1,8 @@
 """All elastic quotas and trees of the federation, with its namespaces and clusters, mirrored into one `Forest`.
 
 Reading and keeping only: what may be stored is `elastic.topology`'s, which leaf a binding falls under is the forest's
-directory's. A stored quota that cannot be read is reported by its reflector and left out.
+directory's. A stored quota that cannot be read is reported by its reflector and left out. Each kind is watched once:
+whoever keeps the books of quotas has their accounts from the same watch.
 """
 
 import asyncio
@@ -10,17 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from federation_quota.charge import with_gpu_memory
+from federation_quota.elastic import leaf
 from federation_quota.elastic import quota as quotas
 from federation_quota.elastic.capacity import Cluster
 from federation_quota.elastic.forest import Forest, Root, read_root
-from federation_quota.elastic.quota import COMPOSITE, ELASTIC, Quota
+from federation_quota.elastic.quota import Quota
 from federation_quota.elastic.underway import Identity, Stored
 from federation_quota.kube import codec
 from federation_quota.kube.client import Client
 from federation_quota.kube.clusters import CLUSTERS
 from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
-from federation_quota.kube.reflector import Reflector
+from federation_quota.kube.reflector import Reflector, Sink
 from federation_quota.kube.resource import Resource
+from federation_quota.ledger.account import Account
 from federation_quota.resources import Resources
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -67,10 +70,22 @@ class Table(Generic[T]):
         return {name: item.value for name, item in self.items.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Ledgers:
+    """Where the accounts of elastic quotas go."""
+
+    sink: Callable[[Resource], Sink[Account]]
+    """For those of one kind."""
+    on_rewind: Callable[[Resource], None]
+    """The store has gone back behind what was seen of a kind."""
+
+
 class ForestMirror:
     """The forest as it is stored, a moment ago."""
 
-    def __init__(self, client: Client, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, client: Client, on_change: Callable[[], None] = lambda: None, ledgers: Ledgers | None = None
+    ) -> None:
         self._on_change = on_change
         self._forest: Forest | None = None
         self.elastic: Table[Quota] = Table(self._changed)
@@ -78,9 +93,12 @@ class ForestMirror:
         self.trees: Table[Root] = Table(self._changed)
         self.namespaces: Table[Namespace] = Table(self._changed)
         self.clusters: Table[Cluster] = Table(self._changed)
+        self.quotas: list[Reflector[Any]] = [
+            _watch(client, ELASTIC_QUOTAS, self.elastic, ledgers),
+            _watch(client, COMPOSITE_ELASTIC_QUOTAS, self.composites, ledgers),
+        ]
         self.reflectors: list[Reflector[Any]] = [
-            Reflector(client, ELASTIC_QUOTAS, decode=_quota(ELASTIC), sink=self.elastic),
-            Reflector(client, COMPOSITE_ELASTIC_QUOTAS, decode=_quota(COMPOSITE), sink=self.composites),
+            *self.quotas,
             Reflector(client, QUOTA_TREES, decode=_tree, sink=self.trees),
             Reflector(client, NAMESPACES, decode=_namespace, sink=self.namespaces),
             Reflector(client, CLUSTERS, decode=_cluster, sink=self.clusters),
@@ -124,13 +142,55 @@ class ForestMirror:
         self._on_change()
 
 
-def _quota(kind: str) -> Callable[[bytes], Stored[Quota]]:
-    def decode(body: bytes) -> Stored[Quota]:
-        document = codec.decode_object(body)
-        found = quotas.read({**document, "kind": kind})
-        return Stored(found.name, identity(document), found)
+class _Both:
+    """The sink of a watch that feeds a table of quotas and somebody's books."""
 
-    return decode
+    def __init__(self, table: Table[Quota], accounts: Sink[Account]) -> None:
+        self._table = table
+        self._accounts = accounts
+
+    def replace(self, items: Sequence[Account], version: int) -> None:
+        """Everything was listed anew."""
+        self._table.replace([_stored(item) for item in items], version)
+        self._accounts.replace(items, version)
+
+    def upsert(self, item: Account) -> None:
+        """A quota was stored."""
+        self._table.upsert(_stored(item))
+        self._accounts.upsert(item)
+
+    def delete(self, item: Account) -> None:
+        """A quota was deleted."""
+        self._table.delete(_stored(item))
+        self._accounts.delete(item)
+
+    def bookmark(self, version: int) -> None:
+        """Everything up to there has been seen."""
+        self._accounts.bookmark(version)
+
+
+def _watch(client: Client, resource: Resource, table: Table[Quota], ledgers: Ledgers | None) -> Reflector[Any]:
+    kind = resource.kind
+    if ledgers is None:
+        return Reflector(client, resource, decode=lambda body: _quota(body, kind), sink=table)
+    return Reflector(
+        client,
+        resource,
+        decode=lambda body: leaf.read({**codec.decode_object(body), "kind": kind}),
+        sink=_Both(table, ledgers.sink(resource)),
+        on_rewind=lambda _seen, _now: ledgers.on_rewind(resource),
+    )
+
+
+def _stored(account: Account) -> Stored[Quota]:
+    kept = leaf.kept(account)
+    return Stored(account.name, Identity(account.uid, kept.generation), kept.quota)
+
+
+def _quota(body: bytes, kind: str) -> Stored[Quota]:
+    document = codec.decode_object(body)
+    found = quotas.read({**document, "kind": kind})
+    return Stored(found.name, identity(document), found)
 
 
 def _tree(body: bytes) -> Stored[Root]:

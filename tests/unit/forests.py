@@ -10,7 +10,7 @@ from federation_quota.kube.reflector import Reflector
 Object = dict[str, Any]
 
 
-class _Server:
+class Nowhere:
     """A name, for the log of reflectors that nobody runs."""
 
     class connection:  # noqa: N801 - an attribute, not a type
@@ -21,7 +21,7 @@ class Mirror(ForestMirror):
     """A mirror that is fed by hand. What is `late` is stored already, and seen when everything is read anew."""
 
     def __init__(self, *stored: Object) -> None:
-        super().__init__(cast(Client, _Server()))
+        super().__init__(cast(Client, Nowhere()))
         self.late: list[Object] = []
         self.refreshes = 0
         self.can_refresh = True

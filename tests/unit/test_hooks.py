@@ -62,7 +62,7 @@ def test_our_own_statuses_are_not_brought_to_us_and_everybody_elses_are() -> Non
     )
     expressions = {one["name"]: one["expression"] for one in hook["matchConditions"]}
     assert expressions["not-our-own-status"] == (
-        "request.subResource != 'status' || "
+        "!(has(request.subResource) && request.subResource == 'status') || "
         '!(request.userInfo.username in ["federation-quota-webhook", "he said \\"hi\\""])'
     )
 
