@@ -5,6 +5,7 @@ import contextlib
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from federation_quota.kube.quotas import (
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
+from federation_quota.kube.underway import SharedUnderway
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
@@ -42,9 +44,11 @@ from federation_quota.room import Room
 from webhook.advice import Advice
 from webhook.asks import AskList
 from webhook.bindings import BindingReview
-from webhook.elastic import ElasticReview, Trail
+from webhook.deliberation import Deliberation
+from webhook.elastic import ElasticReview
 from webhook.holding import Holding
 from webhook.leaves import Leaves
+from webhook.namespaces import NamespaceReview, runs_uncharged
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
@@ -182,6 +186,7 @@ class Replica:
                 lambda _resource: QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted), self._rewind
             ),
         )
+        self._changes = SharedUnderway(federation, namespace)
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._asks = AskList(self._leaf, mirror, store)
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
@@ -211,7 +216,9 @@ class Replica:
             ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
-        elastic = ElasticReview(self._forest, is_system, Trail())
+        deliberation = Deliberation(self._forest, self._changes)
+        is_busy = partial(runs_uncharged, mirror)
+        elastic = ElasticReview(self._forest, deliberation, is_system, is_busy)
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
@@ -226,6 +233,7 @@ class Replica:
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
+                hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, is_busy),
                 hooks.VALIDATE_WORKS: works,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
@@ -238,7 +246,7 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        watched = (*self._trust.reflectors, *self._forest.reflectors)
+        watched = (*self._trust.reflectors, *self._forest.reflectors, self._changes.reflector)
         runs += [self._waiting.run(), self._asks.run(), *(reflector.run() for reflector in watched)]
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
@@ -318,8 +326,8 @@ class Replica:
     async def _prepare(self, incarnation: str) -> None:
         """Before this incarnation may admit anything: every quota that exists by now is known."""
         log.info("webhook.preparing", incarnation=incarnation)
-        known: list[Reflector[Any]] = [self._bindings, self._priorities, *self._forest.reflectors]
-        for reflector in (*known, self._quotas):
+        known: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._forest.reflectors]
+        for reflector in (*known, self._changes.reflector):
             await reflector.synced.wait()
         accounts = (self._quotas, *self._forest.quotas)
         while not all(await asyncio.gather(*(one.refresh(timeout_seconds=30) for one in accounts))):
@@ -363,7 +371,7 @@ class Replica:
         view = self._observation.view
         accountant = self._accountant
         reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
-        reflectors += self._forest.reflectors
+        reflectors += [*self._forest.reflectors, self._changes.reflector]
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},

@@ -56,6 +56,11 @@ class Leaf:
         """The namespace that it is in; empty for one over several."""
         return self.name.rpartition("/")[0]
 
+    @property
+    def is_for_nobody(self) -> bool:
+        """Whether no namespace could have it or choose it; only a tree's default group is a leaf all the same."""
+        return not self.namespace and self.own.is_empty and self.offered.is_empty
+
     def closeness(self, namespace: str, labels: Labels) -> int | None:
         """How directly a namespace is its own: the smallest is the closest. None where it is not."""
         if self.namespace:

@@ -103,6 +103,10 @@ class Forest:
         """The quotas below a parent, by name."""
         return self._children.get(name, [])
 
+    def in_tree(self, name: str) -> list[Quota]:
+        """The quotas of a tree, by name."""
+        return [one for _, one in sorted(self.quotas.items()) if one.tree == name]
+
     def quotas_of(self, namespace: str, labels: Mapping[str, str]) -> list[Quota]:
         """The quotas that a namespace is of by itself, by name: one, if all is well."""
         selecting = (one for one in self._selecting if one.own.covers(namespace, labels))

@@ -45,6 +45,8 @@ class Quota:
     own: Reach = NOWHERE
     offered: Reach = NOWHERE
     managers: tuple[Manager, ...] = ()
+    managed: Reach = NOWHERE
+    """The namespaces that its managers may make quotas for."""
     admission: Steps | None = None
     """What may be asked for at most, waiting workloads included; None for no such limit."""
     strict: frozenset[str] = frozenset()
@@ -103,6 +105,7 @@ def read(stored: Object, *, is_default_group: bool = False) -> Quota:
             own=own if is_composite else Reach(frozenset({stored["metadata"]["namespace"]})),
             offered=offered,
             managers=tuple(Manager(one["kind"], one["name"]) for one in spec.get("managers") or ()),
+            managed=reach(spec.get("managedNamespaces") or {}),
             admission=_steps(spec, "admission") if spec.get("admission") is not None else None,
             strict=frozenset(spec.get("strictMax") or ()),
             used=_steps(status, "used"),

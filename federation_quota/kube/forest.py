@@ -6,7 +6,8 @@ whoever keeps the books of quotas has their accounts from the same watch.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,7 +17,7 @@ from federation_quota.elastic import quota as quotas
 from federation_quota.elastic.capacity import Cluster
 from federation_quota.elastic.forest import Forest, Root, read_root
 from federation_quota.elastic.quota import Quota
-from federation_quota.elastic.underway import Identity, Stored
+from federation_quota.elastic.underway import Change, Identity, Stored, carry_out
 from federation_quota.kube import codec
 from federation_quota.kube.client import Client
 from federation_quota.kube.clusters import CLUSTERS
@@ -27,6 +28,9 @@ from federation_quota.ledger.account import Account
 from federation_quota.resources import Resources
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+
+NEWS_SECONDS: Final = 0.5
+"""How long something that was stored a moment ago may take to be seen."""
 
 T = TypeVar("T")
 
@@ -87,6 +91,7 @@ class ForestMirror:
         self, client: Client, on_change: Callable[[], None] = lambda: None, ledgers: Ledgers | None = None
     ) -> None:
         self._on_change = on_change
+        self._news = asyncio.Event()
         self._forest: Forest | None = None
         self.elastic: Table[Quota] = Table(self._changed)
         self.composites: Table[Quota] = Table(self._changed)
@@ -120,6 +125,13 @@ class ForestMirror:
             self._forest = self.forest_of({**self.elastic.values, **self.composites.values}, self.trees.values)
         return self._forest
 
+    def forest_with(self, changes: Collection[Change]) -> Forest:
+        """What there is once these changes have come."""
+        if not changes:
+            return self.forest
+        stored = {**self.elastic.values, **self.composites.values}
+        return self.forest_of(*carry_out(changes, stored, self.trees.values))
+
     def forest_of(self, found: Mapping[str, Quota], roots: Mapping[str, Root]) -> Forest:
         """A forest of these, on the namespaces and clusters that there are.
 
@@ -137,8 +149,46 @@ class ForestMirror:
         found = self.namespaces.items.get(namespace)
         return found is not None and found.value.is_going
 
+    async def news(self, timeout_seconds: float) -> bool:
+        """Wait for something to be other than it was: whether it came within the time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                return await self._news.wait()
+        return False
+
+    async def catch_up(self, versions: Mapping[str, int], timeout_seconds: float) -> bool:
+        """Come to know every kind up to that version of it: whether that was done within the time.
+
+        A version that comes by itself soon is waited for; otherwise the kind is read anew, from now.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + timeout_seconds
+        behind = [one for one in self.reflectors if one.version < versions.get(one.resource.kind, 0)]
+        for one in behind:
+            wanted, soon = versions[one.resource.kind], min(NEWS_SECONDS, until - clock())
+            if not await one.wait_for_version(wanted, soon) and not await one.refresh(until - clock()):
+                return False
+        return True
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """How far each kind is known."""
+        return {one.resource.kind: one.version for one in self.reflectors}
+
+    def identity_of(self, kind: str, name: str) -> Identity | None:
+        """The quota or tree of that kind and name that is stored, if any."""
+        tables: dict[str, Mapping[str, Stored[Any]]] = {
+            ELASTIC_QUOTAS.kind: self.elastic.items,
+            COMPOSITE_ELASTIC_QUOTAS.kind: self.composites.items,
+            QUOTA_TREES.kind: self.trees.items,
+        }
+        found = tables[kind].get(name)
+        return found.identity if found else None
+
     def _changed(self) -> None:
         self._forest = None
+        self._news.set()
+        self._news = asyncio.Event()
         self._on_change()
 
 

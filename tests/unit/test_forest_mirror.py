@@ -27,11 +27,14 @@ class Both:
     def _ledger(self) -> QuotaMirror:
         return QuotaMirror(
             lambda account: self.learned.update({account.name: account.version}),
-            lambda _place, name, _version: self.learned.pop(name),
+            self._forget,
         )
 
+    def _forget(self, _place: str, name: str, _version: int) -> None:
+        del self.learned[name]
+
     def of(self, resource: Resource) -> Reflector[Any]:
-        (found,) = [one for one in self.mirror.reflectors if one._resource == resource]
+        (found,) = [one for one in self.mirror.reflectors if one.resource == resource]
         return found
 
 
@@ -44,7 +47,7 @@ def quota(name: str, namespace: str = "", version: int = 7) -> bytes:
 def test_one_watch_of_each_kind_feeds_the_forest_and_the_books() -> None:
     both = Both()
     mirror = both.mirror
-    resources = [one._resource for one in mirror.reflectors]
+    resources = [one.resource for one in mirror.reflectors]
     assert len(resources) == len(set(resources))
     elastic, composite = both.of(ELASTIC_QUOTAS), both.of(COMPOSITE_ELASTIC_QUOTAS)
     assert mirror.quotas == [elastic, composite]
