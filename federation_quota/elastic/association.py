@@ -103,6 +103,14 @@ class Directory:
         ]
         return min(closest)[1] if closest else self.default_group
 
+    def is_astray(self, namespace: str, labels: Labels, name: str) -> bool:
+        """Whether what is under that leaf, empty for none, may fall under another: by now that one is gone, or no
+        longer for the namespace, or the namespace has come under one of its own."""
+        leaf = self.leaves.get(name)
+        if leaf is not None and leaf.admits(namespace, labels):
+            return any(reach.covers(namespace, labels) for reach in self.system)
+        return self.leaf_of(namespace, labels) != (name or None)
+
     @cached_property
     def _listing(self) -> dict[str, list[Leaf]]:
         found: dict[str, list[Leaf]] = {}

@@ -11,7 +11,7 @@ from typing import Any, Final
 from federation_quota.elastic import quota as quotas
 from federation_quota.elastic import unit
 from federation_quota.elastic.association import NOWHERE, Directory, Reach
-from federation_quota.elastic.capacity import Claim, Cluster
+from federation_quota.elastic.capacity import Claim, Cluster, Holding, share_out
 from federation_quota.elastic.node import Node
 from federation_quota.elastic.quota import Quota
 from federation_quota.elastic.tree import DEFAULT, Tree
@@ -146,6 +146,11 @@ class Forest:
         root = self.root(name) or Root(name)
         nodes: dict[str, Node] = {key: one.node for key, one in self.quotas.items() if one.tree == name}
         return Tree(nodes, total, name, scales_min=root.scales_min, keeps_used=root.keeps_used)
+
+    def holding(self, name: str) -> Holding:
+        """The clusters that a tree has."""
+        roots = {DEFAULT: Root(), **self.roots}
+        return share_out((one.claim for one in roots.values()), self.clusters).get(name, Holding())
 
     def total(self, name: str, allocatable: Resources, system_use: Resources) -> dict[str, int]:
         """What a tree has to share, in steps: what was fixed for it, else what its clusters have, less the system's."""

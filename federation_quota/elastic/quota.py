@@ -52,6 +52,8 @@ class Quota:
     strict: frozenset[str] = frozenset()
     """The resources whose max may not be set below what is used."""
     used: Steps = field(default_factory=dict)
+    request: Steps = field(default_factory=dict)
+    """What it was last found to be asked for."""
     is_occupied: bool = False
     """Whether any workload is charged to it, running or waiting."""
 
@@ -109,6 +111,7 @@ def read(stored: Object, *, is_default_group: bool = False) -> Quota:
             admission=_steps(spec, "admission") if spec.get("admission") is not None else None,
             strict=frozenset(spec.get("strictMax") or ()),
             used=_steps(status, "used"),
+            request=_steps(status, "request"),
             is_occupied=bool(status.get("held")) or any(_steps(status, "used").values()),
         )
     except (QuantityError, SelectorError, KeyError, TypeError, AttributeError) as error:

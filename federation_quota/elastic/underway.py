@@ -162,7 +162,7 @@ def _put(table: dict[str, T], name: str, value: T | None) -> None:
 
 
 def _with_use(new: Quota, known: Quota) -> Quota:
-    return replace(new, used=known.used, is_occupied=known.is_occupied)
+    return replace(new, used=known.used, request=known.request, is_occupied=known.is_occupied)
 
 
 def _root(one: Change) -> Root:
