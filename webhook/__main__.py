@@ -49,6 +49,7 @@ from webhook.elastic import ElasticReview
 from webhook.holding import Holding
 from webhook.leaves import Leaves
 from webhook.namespaces import NamespaceReview, runs_uncharged
+from webhook.prospects import Prospects
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
@@ -192,7 +193,18 @@ class Replica:
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
-        advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
+        prospects = Prospects(
+            self._leaves,
+            self._leaf,
+            lambda: self._forest.forest,
+            observation,
+            mirror,
+            settings.is_warning_only,
+        )
+        only_warns = settings.is_warning_only
+        advice = Advice(
+            self._accountant, observation, mirror, federation, is_warning_only=only_warns, prospects=prospects
+        )
         works = WorkReview(
             self._accountant,
             federation,

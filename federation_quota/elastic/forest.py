@@ -36,8 +36,6 @@ class Root:
     """What there is to share where that is set; otherwise what the clusters have."""
     scales_min: bool = True
     keeps_used: bool = False
-    limits_requests: bool = False
-    """Whether what is asked for, waiting workloads included, may not exceed a quota's max."""
     reclaims: bool = True
     reclaim_delay_seconds: int = RECLAIM_DELAY_SECONDS
     system: Reach = NOWHERE
@@ -60,7 +58,6 @@ def read_root(stored: Mapping[str, Any]) -> Root:
         fixed=None if total is None else Resources({name: parse(amount) for name, amount in total.items()}),
         scales_min=spec.get("scaleMin", True) is not False,
         keeps_used=spec.get("keepUsed") is True,
-        limits_requests=spec.get("limitRequests") is True,
         reclaims=reclaim.get("enabled", True) is not False,
         reclaim_delay_seconds=reclaim.get("delaySeconds", RECLAIM_DELAY_SECONDS),
         system=quotas.reach(spec.get("systemGroup") or {}),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from federation_quota import resource_name
 from federation_quota.elastic import unit
 from federation_quota.elastic.forest import FAIR_SHARE, Forest
 from federation_quota.elastic.grant import base
@@ -87,13 +88,16 @@ def shortages(room: Room, wish: Wish, expected: Callable[[Steps], Steps]) -> lis
     return found or _for_good(room, wish)
 
 
-def refusals(room: Room, wish: Wish) -> list[Shortage]:
-    """Of what more would be asked than the quota takes in: it is not made to wait."""
-    wanted, asked, found = unit.asked(wish.wanted), unit.asked(wish.asked), []
-    for name, most in sorted((room.quota.admission or {}).items()):
-        more, known = wanted.get(name, 0) - asked.get(name, 0), room.request.get(name, 0)
-        if more > 0 and known + more > most:
-            found.append(Shortage(name, ADMISSION, more, known, most, wanted.get(name, 0) > most))
+def refusals(quota: Quota, wish: Wish, used: Resources) -> list[Shortage]:
+    """Of what more would be asked than the quota takes in: it is not made to wait. `used` is as its books have it."""
+    found = []
+    for name, most in sorted((quota.admission or {}).items()):
+        wanted, asked, known = (
+            unit.asked({name: amount})[name]
+            for amount in (wish.wanted[name], wish.asked[name], used[f"{resource_name.ADMISSION}{name}"])
+        )
+        if wanted > asked and known - asked + wanted > most:
+            found.append(Shortage(name, ADMISSION, wanted - asked, known, most, wanted > most))
     return found
 
 

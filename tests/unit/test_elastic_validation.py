@@ -397,19 +397,12 @@ def test_a_tree_is_read_as_it_is_stored() -> None:
         "mode": "FairShare",
         "scaleMin": False,
         "keepUsed": True,
-        "limitRequests": True,
         "reclaim": {"enabled": False, "delaySeconds": 7},
         "systemGroup": {"namespaces": ["kube-system"]},
         "defaultGroup": "rest",
     }
     root = read_root({"metadata": {"name": "t"}, "spec": spec})
-    assert (root.name, root.mode, root.scales_min, root.keeps_used, root.limits_requests) == (
-        "t",
-        FAIR_SHARE,
-        False,
-        True,
-        True,
-    )
+    assert (root.name, root.mode, root.scales_min, root.keeps_used) == ("t", FAIR_SHARE, False, True)
     assert (root.reclaims, root.reclaim_delay_seconds, root.default_group) == (False, 7, "rest")
     assert root.system.covers("kube-system", {})
     assert root.fixed == Resources.parse({"cpu": 4})
