@@ -9,9 +9,9 @@ import pytest
 from federation_quota.elastic.quota import COMPOSITE, ELASTIC
 from federation_quota.kube import codec
 from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
-from tests.unit.forests import Mirror
+from tests.unit.forests import Mirror, Shared, deliberation
 from tests.unit.reviews import soon
-from webhook.elastic import ElasticReview, Trail
+from webhook.elastic import ElasticReview
 from webhook.review import Verdict
 
 Object = dict[str, Any]
@@ -34,8 +34,9 @@ def child(name: str, cpu: int, **more: Any) -> Object:  # noqa: ANN401 # as quot
     return quota(ELASTIC, name, min={"cpu": cpu}, parent="dept", **more)
 
 
-def review(mirror: Mirror, **more: Any) -> ElasticReview:  # noqa: ANN401 # its fields
-    return ElasticReview(mirror, SYSTEM.__eq__, Trail(), **more)
+def review(mirror: Mirror, shared: Shared | None = None, **more: Any) -> ElasticReview:  # noqa: ANN401 # its fields
+    fields = {"is_busy": lambda _namespace: False, **more}
+    return ElasticReview(mirror, deliberation(mirror, shared), SYSTEM.__eq__, **fields)
 
 
 async def ask(
@@ -150,6 +151,19 @@ async def test_the_default_group_is_for_workloads_and_no_parent() -> None:
     assert "is a quota for workloads" in refused.message
 
 
+async def test_a_default_group_in_use_stays_one() -> None:
+    tree = quota("QuotaTree", "default", defaultGroup="rest")
+    other = quota("QuotaTree", "default", generation=2, defaultGroup="team")
+    rest = quota(COMPOSITE, "rest", min={"cpu": 1}, status={"held": 1})
+    team = quota(COMPOSITE, "team", namespaces=["a"])
+    for new in (other, None):
+        refused = await ask(review(Mirror(rest, team, tree)), new, tree)
+        assert [cause["field"] for cause in refused.causes] == ["spec.defaultGroup"]
+        assert "rest has workloads, and would be a parent" in refused.message
+    idle = quota(COMPOSITE, "rest", min={"cpu": 1})
+    assert (await ask(review(Mirror(idle, team, tree)), other, tree)).is_allowed
+
+
 async def test_a_tree_is_made_before_its_quotas_and_goes_after_them() -> None:
     tree = quota("QuotaTree", "gpus", total={"cpu": 5})
     inside = quota(COMPOSITE, "team", tree="gpus", namespaces=["a"], min={"cpu": 1})
@@ -174,7 +188,10 @@ async def test_a_status_is_the_systems_alone(kind: str) -> None:
 
 # Managers
 
-DEPARTMENT = parent(managers=[{"kind": "User", "name": "ann"}, {"kind": "Group", "name": "leads"}])
+DEPARTMENT = parent(
+    managers=[{"kind": "User", "name": "ann"}, {"kind": "Group", "name": "leads"}],
+    managedNamespaces={"namespaces": ["a", "b"]},
+)
 
 
 @pytest.mark.parametrize(("user", "groups"), [("ann", ()), ("bob", ("leads",))])
@@ -195,6 +212,20 @@ async def test_a_manager_changes_neither_their_own_node_nor_anything_else() -> N
     labelled = {**outside, "metadata": {**outside["metadata"], "labels": {"mine": "now"}}}
     assert (await ask(asked, labelled, outside, user="ann")).code == 403, "nor its labels"
     assert (await ask(asked, child("b", 2), child("b", 1), user="eve")).code == 403
+
+
+async def test_a_manager_claims_no_namespace_that_was_not_assigned_to_their_node() -> None:
+    asked = review(Mirror(DEPARTMENT, child("kept", 1)), is_for_managers=True)
+    refused = await ask(asked, child("c", 1), user="ann")
+    assert (refused.code, refused.reason) == (403, "Forbidden")
+    assert refused.message == (
+        "'ann' is no administrator of quotas, and namespace c was not assigned to them in spec.managedNamespaces "
+        "of a quota above 'c/c'"
+    )
+    everything = quota(COMPOSITE, "mine", parent="dept", namespaceSelector={})
+    assert "every namespace that its selector takes" in (await ask(asked, everything, user="ann")).message
+    assert (await ask(asked, child("kept", 2, generation=2), child("kept", 1), user="ann")).is_allowed, "it has it"
+    assert (await ask(review(Mirror(DEPARTMENT)), child("c", 1))).is_allowed, "administrators claim what they like"
 
 
 async def test_a_manager_keeps_to_the_rules() -> None:

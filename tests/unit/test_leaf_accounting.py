@@ -14,6 +14,7 @@ from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.audit import Audit
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
@@ -26,8 +27,14 @@ from webhook.bindings import asks_of
 TEAM, LAB = domain.of_leaf("team"), domain.of_leaf("lab")
 
 
-def leaf(name: str = "team", cpu: int = 5) -> Account:
-    return active(Account(domain.of_leaf(name), name, {"cpu": parse(cpu)}, EVERYTHING))
+def leaf(name: str = "team", cpu: int = 5, taken_in: int | None = None) -> Account:
+    limits = {"cpu": parse(cpu)} | ({} if taken_in is None else {"admission.cpu": parse(taken_in)})
+    return active(Account(domain.of_leaf(name), name, limits, EVERYTHING))
+
+
+def of_leaf(given: int, asked: int) -> Claim:
+    """What a leaf is charged: what was given, and, as such, what is asked for."""
+    return claim({"cpu": given, "admission.cpu": asked})
 
 
 def binding(
@@ -65,7 +72,7 @@ async def test_what_fits_everywhere_is_reserved_everywhere() -> None:
         assert reserved(store) == ["web"]
         assert reserved(store, "team") == [f"{NAMESPACE}/web"]
         assert store.accounts["quota"].reservations[0].claim == claim(6)
-        assert store.accounts["team"].reservations[0].claim == claim(4)
+        assert store.accounts["team"].reservations[0].claim == of_leaf(4, 6)
 
 
 @in_simulated_time
@@ -154,13 +161,13 @@ async def test_a_list_of_one_kind_that_went_back_forgets_no_other() -> None:
         assert [one.name for one in replica.accountant.accounts(TEAM)] == ["team"]
 
 
-def test_a_leaf_is_asked_for_what_is_given_and_only_where_that_grows() -> None:
+def test_a_leaf_is_asked_where_what_is_given_or_asked_for_grows() -> None:
     old = binding(asked=4, given=2, version=7)
     assert asks_of(old, old, identifier="x") == {}
     more = asks_of(binding(asked=4, given=3), old, identifier="x")
     assert more.keys() == {TEAM}
-    assert (more[TEAM].new, more[TEAM].old, more[TEAM].base) == (claim(3), claim(2), 7)
-    assert asks_of(binding(asked=6, given=2), old, identifier="x").keys() == {NAMESPACE}
+    assert (more[TEAM].new, more[TEAM].old, more[TEAM].base) == (of_leaf(3, 4), of_leaf(2, 4), 7)
+    assert asks_of(binding(asked=3, given=2), old, identifier="x") == {}
     assert asks_of(binding(asked=4, given=2, leaf=""), old, identifier="x") == {}
 
 
@@ -168,7 +175,25 @@ def test_what_comes_under_another_leaf_is_all_new_there() -> None:
     old = binding(asked=4, given=2, version=7)
     moved = asks_of(binding(asked=4, given=2, leaf="lab"), old, identifier="x")
     assert moved.keys() == {LAB}
-    assert (moved[LAB].new, moved[LAB].old) == (claim(2), claim(0))
+    assert (moved[LAB].new, moved[LAB].old) == (of_leaf(2, 4), claim({}))
+
+
+@in_simulated_time
+async def test_what_waits_costs_a_leaf_no_write_unless_it_limits_what_it_is_asked_for() -> None:
+    store = Bookstore()
+    store.put(leaf())
+    store.put(leaf("lab", taken_in=6))
+    async with at_work(store) as replica:
+        assert await answer(replica, binding(asked=9)) == Allowed()
+        assert store.writes == []
+        assert await answer(replica, binding("a", asked=4, leaf="lab"), identifier="a") == Allowed()
+        assert reserved(store, "lab") == [f"{NAMESPACE}/a"]
+        entry = store.put_binding(f"{NAMESPACE}/a", of_leaf(0, 4), uid="uid-a")
+        BindingMirror(replica.observation).upsert(binding("a", asked=4, leaf="lab", version=entry.version))
+        refused = await answer(replica, binding("b", asked=3, leaf="lab"), identifier="b")
+        assert isinstance(refused, Denied)
+        assert "requested: admission.cpu=3, used: admission.cpu=4, limited: admission.cpu=6" in refused.denial.message
+        assert await answer(replica, binding("c", asked=2, leaf="lab"), identifier="c") == Allowed()
 
 
 # The mirror
