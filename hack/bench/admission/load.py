@@ -72,9 +72,9 @@ def binding(name: str, namespace: str, replicas: int = 1, *, says_class: bool = 
     }
 
 
-def creation(namespace: str, name: str, *, says_class: bool = True) -> Request:
+def creation(namespace: str, name: str, replicas: int = 1, *, says_class: bool = True) -> Request:
     """One new binding."""
-    body = msgspec.json.encode(binding(name, namespace, says_class=says_class))
+    body = msgspec.json.encode(binding(name, namespace, replicas, says_class=says_class))
     return Request("POST", BINDINGS.format(namespace=namespace), body, _HEADERS)
 
 
