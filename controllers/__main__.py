@@ -15,6 +15,7 @@ import structlog
 from controllers import auditing
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
+from controllers.elastic.counting import Counting
 from controllers.elastic.trees import TreeController
 from controllers.elastic.watching import Watching, decode
 from controllers.installation import Installation
@@ -179,7 +180,7 @@ class Candidate:
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             quotas,
         ]
-        self._watching = Watching(self._observation, self._bindings)
+        self._watching = Watching(self._observation, self._bindings, counting=Counting(self._members))
         self._forest = ForestMirror(federation, self._forest_changed)
         self._trees = TreeController(
             self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
@@ -341,10 +342,12 @@ class Candidate:
         for namespace in namespaces:
             for name in self._quotas.names(namespace):
                 self._queue.add_after(ObjectKey(namespace, name), PODS_SECONDS)
+        self._trees.pods_changed(namespaces)
 
     def _member_changed(self, _cluster: str) -> None:
         for key in self._quotas.accounts:
             self._queue.add(key)
+        self._trees.member_changed()
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)

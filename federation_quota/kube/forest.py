@@ -39,23 +39,29 @@ class Namespace:
 class Table(Generic[T]):
     """The stored objects of one kind, by name: the sink of a reflector."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], on_stored: Callable[[], None] = lambda: None) -> None:
         self.items: dict[str, Stored[T]] = {}
-        self._on_change = on_change
+        self._on_change = on_change  # told when something is other than it was
+        self._on_stored = on_stored  # told each time, and before that
 
     def replace(self, items: Sequence[Stored[T]], version: int) -> None:
         """Everything was listed anew."""
         self.items = {item.name: item for item in items}
+        self._on_stored()
         self._on_change()
 
     def upsert(self, item: Stored[T]) -> None:
         """An object was stored."""
+        is_same = self.items.get(item.name) == item
         self.items[item.name] = item
-        self._on_change()
+        self._on_stored()
+        if not is_same:  # every admission writes a status, and every heartbeat of a cluster
+            self._on_change()
 
     def delete(self, item: Stored[T]) -> None:
         """An object was deleted."""
         self.items.pop(item.name, None)
+        self._on_stored()
         self._on_change()
 
     def bookmark(self, version: int) -> None:
@@ -71,13 +77,12 @@ class ForestMirror:
     """The forest as it is stored, a moment ago."""
 
     def __init__(self, client: Client, on_change: Callable[[], None] = lambda: None) -> None:
-        self._on_change = on_change
         self._forest: Forest | None = None
-        self.elastic: Table[Quota] = Table(self._changed)
-        self.composites: Table[Quota] = Table(self._changed)
-        self.trees: Table[Root] = Table(self._changed)
-        self.namespaces: Table[Namespace] = Table(self._changed)
-        self.clusters: Table[Cluster] = Table(self._changed)
+        self.elastic: Table[Quota] = Table(on_change, self._stored)
+        self.composites: Table[Quota] = Table(on_change, self._stored)
+        self.trees: Table[Root] = Table(on_change, self._stored)
+        self.namespaces: Table[Namespace] = Table(on_change, self._stored)
+        self.clusters: Table[Cluster] = Table(on_change, self._stored)
         self.reflectors: list[Reflector[Any]] = [
             Reflector(client, ELASTIC_QUOTAS, decode=_quota(ELASTIC), sink=self.elastic),
             Reflector(client, COMPOSITE_ELASTIC_QUOTAS, decode=_quota(COMPOSITE), sink=self.composites),
@@ -119,9 +124,8 @@ class ForestMirror:
         found = self.namespaces.items.get(namespace)
         return found is not None and found.value.is_going
 
-    def _changed(self) -> None:
+    def _stored(self) -> None:
         self._forest = None
-        self._on_change()
 
 
 def _quota(kind: str) -> Callable[[bytes], Stored[Quota]]:
