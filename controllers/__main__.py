@@ -15,8 +15,9 @@ import structlog
 from controllers import auditing
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
+from controllers.elastic.counting import Counting
 from controllers.elastic.trees import TreeController
-from controllers.elastic.watching import LeafMirror, Watching, decode
+from controllers.elastic.watching import Watching, decode
 from controllers.installation import Installation
 from controllers.members import Members
 from controllers.removal import RemovalError, uninstall
@@ -50,7 +51,6 @@ from federation_quota.kube.retry import Policy, is_repeatable
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
-from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.placement import Placements
 
@@ -138,12 +138,12 @@ class Candidate:
         self._monitoring = settings.common.monitoring
         self._observation = Observation()
         self._lag = Lag(self._observation, asyncio.get_running_loop().time)
-        self._audit = Audit()
+        self._audits = auditing.Audits()
         self._elector: Elector | None = None
         self._roster = Roster(elapsed)
         self._queue: WorkQueue[ObjectKey] = WorkQueue("accounts", coalesce_seconds=COALESCE_SECONDS)
-        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audit)
-        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audit)
+        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audits.quotas)
+        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audits)
         self._installation = Installation(
             federation, namespace=namespace, url=settings.webhook_url, system_users=settings.common.system_users
         )
@@ -176,26 +176,31 @@ class Candidate:
             sink=self._quotas,
             on_rewind=lambda _seen, _now: self._lag.rewind(),
         )
-        self._quota_reflector = quotas
         self._reflectors: list[Reflector[Any]] = [
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             quotas,
         ]
-        self._watching = Watching(self._observation, self._bindings)
+        self._watching = Watching(self._observation, self._bindings, counting=Counting(self._members))
         self._forest = ForestMirror(federation, self._forest_changed)
         self._trees = TreeController(
             self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
         )
-        self._elastic: list[Reflector[Any]] = [
+        leaves = [
             Reflector(
                 federation,
                 resource,
                 decode=decode(resource.kind),
-                sink=LeafMirror(self._watching.accounts, self._trees.account_changed),
+                sink=auditing.AuditedLeaves(self._watching.accounts, self._trees.account_changed, audit),
             )
-            for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)
+            for resource, audit in (
+                (ELASTIC_QUOTAS, self._audits.elastic),
+                (COMPOSITE_ELASTIC_QUOTAS, self._audits.composites),
+            )
         ]
-        self._elastic += self._forest.reflectors
+        self._elastic: list[Reflector[Any]] = [*leaves, *self._forest.reflectors]
+        self._audited = list(
+            zip((self._audits.quotas, self._audits.elastic, self._audits.composites), (quotas, *leaves), strict=True)
+        )
         self._trust = certificates.PublishedTrust(federation)
         publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
         self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
@@ -231,7 +236,7 @@ class Candidate:
             for reflector in (*self._reflectors, *self._elastic, *self._trust.reflectors):
                 tasks.create_task(reflector.run())
             tasks.create_task(self._members.run())
-            tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
+            tasks.create_task(auditing.listen(self._audited, self._observation))
             await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
@@ -337,10 +342,12 @@ class Candidate:
         for namespace in namespaces:
             for name in self._quotas.names(namespace):
                 self._queue.add_after(ObjectKey(namespace, name), PODS_SECONDS)
+        self._trees.pods_changed(namespaces)
 
     def _member_changed(self, _cluster: str) -> None:
         for key in self._quotas.accounts:
             self._queue.add(key)
+        self._trees.member_changed()
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)

@@ -15,7 +15,7 @@ from federation_quota import charge, workload
 from federation_quota.binding import Binding
 from federation_quota.charge import Terms
 from federation_quota.elastic import unit
-from federation_quota.elastic.outlook import ADMISSION, MAX, MIN, RUNTIME, Shortage
+from federation_quota.elastic.prospect import ADMISSION, MAX, MIN, RUNTIME, Shortage
 from federation_quota.karmadaquota import HOLD, WARN, quota
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim

@@ -13,10 +13,10 @@ from federation_quota import forecast
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.elastic import leaf as leaves
-from federation_quota.elastic import outlook
+from federation_quota.elastic import prospect
 from federation_quota.elastic.association import AssociationError
 from federation_quota.elastic.forest import Forest
-from federation_quota.elastic.outlook import ADMISSION, MAX, Room, Wish
+from federation_quota.elastic.prospect import ADMISSION, MAX, Room, Wish
 from federation_quota.elastic.unit import Steps
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger import domain
@@ -87,8 +87,8 @@ class Prospects:
             books.used,
             NOTHING if wish.is_preemptible else self._used_for_good(account.name),
         )
-        short = outlook.refusals(quota, wish, books.used)
-        short = short or outlook.shortages(room, wish, lambda request: self._expected(account.name, request))
+        short = prospect.refusals(quota, wish, books.used)
+        short = short or prospect.shortages(room, wish, lambda request: self._expected(account.name, request))
         if not short:
             return NO_PROSPECT
         text = forecast.leaf_word(account.name, short, is_running=is_running, only_warns=self.is_warning_only)
@@ -103,7 +103,7 @@ class Prospects:
         if root is not None and not root.system.is_empty:
             system = {place for place, labels in forest.namespaces.items() if root.system.covers(place, labels)}
             use = Resources.sum(one.assigned for one in self.mirror.bindings.values() if one.key.namespace in system)
-        return outlook.expected(forest, name, request, use)
+        return prospect.expected(forest, name, request, use)
 
     def _used_for_good(self, name: str) -> Resources:
         return Resources.sum(

@@ -9,7 +9,7 @@ Values and decisions alone, in three layers:
 - `unit`, `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
 - `division`, `shape`, `column`, `runtime`, `fairshare`: who may use how much.
 - `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `grant`: what follows for bindings
-  and accounts; `plan`, which puts it together: what is to be written next; and `outlook`, what would follow.
+  and accounts; `plan`, which puts it together: what is to be written next; and `prospect`, what would follow.
 
 `quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `leaf` makes accounts of
 leaves and statuses of accounts, `validation`, `topology` and `delegation` say what may be stored and by whom,

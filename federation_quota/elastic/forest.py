@@ -156,7 +156,7 @@ class Forest:
         taken = unit.asked(system_use)
         return {resource: max(amount - taken.get(resource, 0), 0) for resource, amount in there.items()}
 
-    @property
+    @cached_property
     def directory(self) -> Directory:
         """Which leaf is for whom."""
         root = self.root(DEFAULT)

@@ -1,130 +1,173 @@
-"""What stands between a workload and its leaf, told before Karmada has bound it: the word before the deed, for trees.
+"""What is to be done in one leaf next, as far as what is published for it reaches.
 
-A leaf's runtime follows what it is asked for, so that what is published now says little of what it could have. It is
-worked out with this workload in it, by the very code that decides (`runtime`), and only where nothing simpler answers:
-what fits now fits, and what is within its min is granted.
+- **Release** what waits. What was released and has no clusters yet, and growth that was refused, come before it: they
+  take what they can have, and are woken where the scheduler has given up.
+- **Displace** the least important of a leaf that has used more than its runtime for longer than the delay, or some that
+  matter less than one that waits.
+- **Label** what runs within its min, and what beyond.
 
-Pure: an estimate, which binds nobody. What waits beside it, and comes first or does not, is left out of it.
+Whatever does not fit is passed over and keeps nobody waiting. Pure: the time comes from the caller.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from federation_quota import resource_name
-from federation_quota.elastic import unit
-from federation_quota.elastic.forest import FAIR_SHARE, Forest
-from federation_quota.elastic.grant import base
-from federation_quota.elastic.quota import Quota
-from federation_quota.elastic.runtime import Runtimes
-from federation_quota.elastic.unit import Steps
+from federation_quota.binding import Binding
+from federation_quota.elastic import labelling, occupant, preemption, reclaim, release, unit
+from federation_quota.elastic.forest import FAIR_SHARE
+from federation_quota.elastic.occupant import Occupant
+from federation_quota.elastic.release import Obstacle, Room
+from federation_quota.elastic.situation import Leaf, Situation, wish
 from federation_quota.resources import NOTHING, Resources
 
-MAX: Final = "max"
-RUNTIME: Final = "runtime"
-MIN: Final = "min"
-ADMISSION: Final = "admission"
+# Why Karmada's scheduler says that it could not write what it had decided: refused, or told to come again.
+REFUSED: Final = frozenset({"QuotaExceeded", "SchedulerError"})
+# How late it may be noticed that an ask has ended: runtimes fall that much later.
+ASK_LOOK_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A workload, and what the leaf has for it already."""
+class Displacement:
+    """A binding that gives way, and why."""
 
-    wanted: Resources
-    own: Resources = NOTHING
-    """What it was given."""
-    asked: Resources = NOTHING
-    """What it asks for already, as the leaf knows it."""
-    is_preemptible: bool = True
+    binding: Binding
+    leaf: str
+    reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A leaf, and all that is in it."""
+@dataclass(slots=True)
+class Outlook:
+    """What to do in one leaf."""
 
-    quota: Quota
-    published: Steps
-    request: Steps
-    """What it is asked for, waiting workloads included."""
-    used: Resources
-    used_for_good: Resources = NOTHING
-    """What of it is not preemptible."""
+    releases: list[Binding] = field(default_factory=list)
+    """In order."""
+    wakes: list[Binding] = field(default_factory=list)
+    """Released or running, refused, and with room now."""
+    displacements: list[Displacement] = field(default_factory=list)
+    labels: list[tuple[Binding, str]] = field(default_factory=list)
+    """Who is to be labelled otherwise, and how."""
+    hindered: dict[str, Obstacle] = field(default_factory=dict)
+    """Who waits, and what stands in the way."""
+    over_since: float | None = None
+    """Since when it has been using more than its runtime."""
+    next_look: float | None = None
+    """When something is to be done by time alone."""
+    has_resting: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """One thing that a leaf has too little of, in steps."""
-
-    resource: str
-    limit: str
-    """Which of its limits it is."""
-    asked: int
-    """How much more than the workload has."""
-    used: int
-    most: int
-    is_hopeless: bool = False
-    """It would not fit even if nothing else were there."""
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it stays as it is for as long as the leaf does, whatever the time."""
+        is_done = not (self.releases or self.wakes or self.displacements or self.labels)
+        return is_done and self.over_since is None and self.next_look is None and not self.has_resting
 
 
-def shortages(room: Room, wish: Wish, expected: Callable[[Steps], Steps]) -> list[Shortage]:
-    """What there is too little of. `expected` is what the leaf may use, once it is asked for so much."""
-    node, used, own = room.quota.node, unit.asked(room.used), unit.asked(wish.own)
-    wanted, asked = unit.asked(wish.wanted), unit.asked(wish.asked)
-    request = {name: room.request.get(name, 0) - asked.get(name, 0) + wanted.get(name, 0) for name in node.resources}
-    found: list[Shortage] = []
-    for name in sorted(node.resources):
-        amount, has = wanted.get(name, 0), own.get(name, 0)
-        taken = used.get(name, 0)
-        after = taken - has + amount
-        if amount <= has:
+def look(
+    seen: Situation, name: str, leaf: Leaf, *, is_rising: bool = False, displaced: Sequence[Displacement] = ()
+) -> Outlook:
+    """The outlook of one leaf, whose asks are those that count. `is_rising`: what is published for it is about to
+    change. `displaced` are those of it that give way to somebody elsewhere."""
+    found = Outlook(
+        displacements=list(displaced),
+        labels=list(_labels(seen, name, leaf)),
+        has_resting=bool(seen.resting) and any(str(one.key) in seen.resting for one in leaf.bindings),
+        next_look=seen.clock + ASK_LOOK_SECONDS if leaf.asks else None,
+    )
+    node, is_runtime = seen.tree.nodes[name], seen.root.mode != FAIR_SHARE
+    inside = [occupant.occupying(one) for one in leaf.bindings if one.assigned and not one.is_deleting]
+    room = Room(
+        unit.quantities(leaf.published),
+        unit.quantities(node.min),
+        leaf.used,
+        occupant.sum_of(one for one in inside if not one.is_preemptible),
+    )
+    if is_runtime:
+        _reclaim(seen, name, leaf, inside, found)
+    if found.displacements:
+        return found  # what is freed is seen when it is free
+    asked = {one.binding: one.charge for one in leaf.asks}
+    by_name = {str(one.key): one for one in leaf.bindings if not one.is_deleting}
+    for one in _in_order(unfinished(by_name.values(), asked)):
+        if room.obstacle(one) is None:
+            room = room.take(one)
+            binding = by_name[one.name]
+            if binding.scheduled_reason in REFUSED and one.name not in seen.resting:
+                found.wakes.append(binding)
+    held = list(waiting(by_name.values(), asked))
+    released, found.hindered = release.choose((one for one in held if one.name not in seen.resting), room)
+    found.releases = [by_name[one.name] for one in released]
+    if is_runtime and not released and not is_rising:  # what is about to be raised may be enough
+        _preempt(name, [one for one in held if one.name in found.hindered], inside, room, by_name, found)
+    return found
+
+
+def waiting(bindings: Iterable[Binding], asked: Mapping[str, Resources]) -> Iterator[Occupant]:
+    """What is held, with all that it is known to cost: of one that was displaced, every copy that it was refused."""
+    for one in bindings:
+        if one.is_held:
+            found = occupant.waiting(one)
+            yield replace(found, charge=found.charge.maximum(asked.get(found.name, NOTHING)))
+
+
+def unfinished(bindings: Iterable[Binding], asked: Mapping[str, Resources]) -> Iterator[Occupant]:
+    """What each that is not held has yet to get: all of it where it has no clusters, else what it was refused."""
+    for one in bindings:
+        if one.is_suspended:
             continue
-        most, published = node.max.get(name), room.published.get(name, 0)
-        if most is not None and after > most:
-            found.append(Shortage(name, MAX, amount - has, taken, most, amount > most))
-        elif after > published and request[name] > node.min.get(name, 0):
-            runtime = expected(request).get(name, 0)
-            if after > runtime:
-                found.append(Shortage(name, RUNTIME, amount - has, taken, runtime))
-    return found or _for_good(room, wish)
+        name, is_refused = str(one.key), one.scheduled_reason in REFUSED
+        if not one.clusters and one.scheduled_reason and not is_refused:
+            continue  # no cluster can take it: nothing is kept for it
+        if one.clusters and not is_refused and name not in asked:
+            continue
+        wanted = wish(one).maximum(asked.get(name, NOTHING))
+        yield replace(occupant.occupying(one), charge=wanted - one.assigned)
 
 
-def refusals(quota: Quota, wish: Wish, used: Resources) -> list[Shortage]:
-    """Of what more would be asked than the quota takes in: it is not made to wait. `used` is as its books have it."""
-    found = []
-    for name, most in sorted((quota.admission or {}).items()):
-        wanted, asked, known = (
-            unit.asked({name: amount})[name]
-            for amount in (wish.wanted[name], wish.asked[name], used[f"{resource_name.ADMISSION}{name}"])
-        )
-        if wanted > asked and known - asked + wanted > most:
-            found.append(Shortage(name, ADMISSION, wanted - asked, known, most, wanted > most))
-    return found
+def _in_order(occupants: Iterable[Occupant]) -> list[Occupant]:
+    return sorted(occupants, key=lambda one: one.rank)
 
 
-def _for_good(room: Room, wish: Wish) -> list[Shortage]:
-    """What is not preemptible has only the min, as it was set."""
-    if wish.is_preemptible:
-        return []
-    wanted, own, used = unit.asked(wish.wanted), unit.asked(wish.own), unit.asked(room.used_for_good)
-    found = []
-    for name, most in sorted(room.quota.node.min.items()):
-        amount, has, taken = wanted.get(name, 0), own.get(name, 0), used.get(name, 0)
-        if amount > has and taken - has + amount > most:
-            found.append(Shortage(name, MIN, amount - has, taken, most, amount > most))
-    return found
+def _reclaim(seen: Situation, name: str, leaf: Leaf, inside: list[Occupant], found: Outlook) -> None:
+    limit = unit.quantities(leaf.published)
+    charged = occupant.sum_of(inside)
+    over = occupant.exceeded(charged, limit)
+    if not over or not seen.root.reclaims:
+        return
+    found.over_since = seen.over_since.get(name, seen.clock)
+    due = found.over_since + seen.root.reclaim_delay_seconds
+    if due > seen.clock:
+        found.next_look = due if found.next_look is None else min(found.next_look, due)
+        return
+    by_name = {str(one.key): one for one in leaf.bindings}
+    reason = (
+        f"quota {name} uses more {', '.join(over)} than it may: others want back what it borrowed, or there is less"
+    )
+    found.displacements.extend(
+        Displacement(by_name[one.name], name, reason) for one in reclaim.choose(inside, charged, limit)
+    )
 
 
-def expected(forest: Forest, leaf: str, request: Steps, system_use: Resources = NOTHING) -> Mapping[str, int]:
-    """What a leaf may use once it is asked for that much, and nothing else changes."""
-    quota = forest.quotas[leaf]
-    tree = forest.tree(quota.tree, forest.total(quota.tree, forest.holding(quota.tree).allocatable, system_use))
-    quotas = {name: forest.quotas[name] for name in tree.leaves()}
-    root = forest.root(quota.tree)
-    if root is not None and root.mode == FAIR_SHARE:
-        left = base(tree)
-        for one in quotas.values():
-            left = {name: amount - one.used.get(name, 0) for name, amount in left.items()}
-        return {name: quota.used.get(name, 0) + max(left.get(name, 0), 0) for name in quota.node.resources}
-    requests = {name: one.request for name, one in quotas.items()}
-    used = {name: one.used for name, one in quotas.items()}
-    return Runtimes(tree, {**requests, leaf: request}, used).runtime(leaf)
+def _preempt(
+    name: str,
+    held: Iterable[Occupant],
+    inside: list[Occupant],
+    room: Room,
+    by_name: Mapping[str, Binding],
+    found: Outlook,
+) -> None:
+    """Make room for the first that can have it this way; the others wait until that is seen."""
+    for one in _in_order(held):
+        displaced = preemption.choose(one, inside, room)
+        if displaced:
+            reason = f"makes room in quota {name} for {one.name}, which has a higher priority"
+            found.displacements.extend(Displacement(by_name[each.name], name, reason) for each in displaced)
+            return
+
+
+def _labels(seen: Situation, name: str, leaf: Leaf) -> Iterator[tuple[Binding, str]]:
+    running = {str(one.key): one for one in leaf.bindings if one.assigned and not one.is_deleting}
+    minimum = unit.quantities(seen.tree.nodes[name].min)
+    wanted = labelling.label((occupant.occupying(one) for one in running.values()), minimum)
+    for key, label in wanted.items():
+        if running[key].capacity != label:
+            yield running[key], label

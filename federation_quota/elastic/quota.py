@@ -51,11 +51,11 @@ class Quota:
     """What may be asked for at most, waiting workloads included; None for no such limit."""
     strict: frozenset[str] = frozenset()
     """The resources whose max may not be set below what is used."""
-    used: Steps = field(default_factory=dict)
-    request: Steps = field(default_factory=dict)
+    used: Steps = field(default_factory=dict, compare=False)
+    request: Steps = field(default_factory=dict, compare=False)
     """What it was last found to be asked for."""
-    is_occupied: bool = False
-    """Whether any workload is charged to it, running or waiting."""
+    is_occupied: bool = field(default=False, compare=False)
+    """Whether any workload is charged to it, running or waiting. Like what is used, it is no part of what it says."""
 
     @property
     def name(self) -> str:

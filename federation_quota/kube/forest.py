@@ -46,23 +46,29 @@ class Namespace:
 class Table(Generic[T]):
     """The stored objects of one kind, by name: the sink of a reflector."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], on_stored: Callable[[], None] = lambda: None) -> None:
         self.items: dict[str, Stored[T]] = {}
-        self._on_change = on_change
+        self._on_change = on_change  # told when something is other than it was
+        self._on_stored = on_stored  # told each time, and before that
 
     def replace(self, items: Sequence[Stored[T]], version: int) -> None:
         """Everything was listed anew."""
         self.items = {item.name: item for item in items}
+        self._on_stored()
         self._on_change()
 
     def upsert(self, item: Stored[T]) -> None:
         """An object was stored."""
+        is_same = self.items.get(item.name) == item
         self.items[item.name] = item
-        self._on_change()
+        self._on_stored()
+        if not is_same:  # every admission writes a status, and every heartbeat of a cluster
+            self._on_change()
 
     def delete(self, item: Stored[T]) -> None:
         """An object was deleted."""
         self.items.pop(item.name, None)
+        self._on_stored()
         self._on_change()
 
     def bookmark(self, version: int) -> None:
@@ -90,14 +96,13 @@ class ForestMirror:
     def __init__(
         self, client: Client, on_change: Callable[[], None] = lambda: None, ledgers: Ledgers | None = None
     ) -> None:
-        self._on_change = on_change
         self._news = asyncio.Event()
         self._forest: Forest | None = None
-        self.elastic: Table[Quota] = Table(self._changed)
-        self.composites: Table[Quota] = Table(self._changed)
-        self.trees: Table[Root] = Table(self._changed)
-        self.namespaces: Table[Namespace] = Table(self._changed)
-        self.clusters: Table[Cluster] = Table(self._changed)
+        self.elastic: Table[Quota] = Table(on_change, self._stored)
+        self.composites: Table[Quota] = Table(on_change, self._stored)
+        self.trees: Table[Root] = Table(on_change, self._stored)
+        self.namespaces: Table[Namespace] = Table(on_change, self._stored)
+        self.clusters: Table[Cluster] = Table(on_change, self._stored)
         self.quotas: list[Reflector[Any]] = [
             _watch(client, ELASTIC_QUOTAS, self.elastic, ledgers),
             _watch(client, COMPOSITE_ELASTIC_QUOTAS, self.composites, ledgers),
@@ -185,11 +190,10 @@ class ForestMirror:
         found = tables[kind].get(name)
         return found.identity if found else None
 
-    def _changed(self) -> None:
+    def _stored(self) -> None:
         self._forest = None
         self._news.set()
         self._news = asyncio.Event()
-        self._on_change()
 
 
 class _Both:

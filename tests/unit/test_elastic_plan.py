@@ -6,8 +6,9 @@ from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateR
 from federation_quota.elastic.ask import Ask
 from federation_quota.elastic.forest import Root
 from federation_quota.elastic.node import Node
-from federation_quota.elastic.plan import Leaf, Plan, Situation, plan
+from federation_quota.elastic.plan import Plan, Planner, plan
 from federation_quota.elastic.release import Obstacle
+from federation_quota.elastic.situation import Leaf, Situation
 from federation_quota.elastic.tree import Tree
 from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
@@ -205,6 +206,21 @@ def test_one_that_waits_displaces_those_of_its_leaf_that_matter_less() -> None:
     assert "for team/high, which has a higher priority" in found.displacements[0].reason
     # Where more is about to be published for it, nobody has to go.
     assert displaced(look(there)) == []
+
+
+def test_where_what_was_to_be_raised_is_gone_again_the_important_one_displaces_after_all() -> None:
+    low = running("low", 4, capacity="in-quota")  # type: ignore[arg-type]
+    there = leaf(4, low, binding("high", 4, held=True, priority=9))
+    tree = Tree.of([Node("a", min={"cpu": 5_000}), Node("b", min={"cpu": 5_000})], {"cpu": 10_000})
+    planner = Planner()
+    first = Situation(tree, {"a": there, "b": leaf(0)}, ROOT, NOW)
+    found = planner.plan(first)
+    assert found.raises == {"a": {"cpu": 8_000}}
+    assert displaced(found) == []
+    # Meanwhile the other has used all the rest, which nobody expected; of this one nothing is other than it was.
+    found = planner.plan(replace(first, leaves={"a": there, "b": leaf(0, more=6)}, touched=frozenset({"b"})))
+    assert found.raises == {}
+    assert displaced(found) == ["low"]
 
 
 # Labels

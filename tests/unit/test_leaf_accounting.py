@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.auditing import AuditedBindings
+from controllers.auditing import AuditedBindings, AuditedLeaves, Audits
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey, TemplateRef
@@ -13,7 +13,6 @@ from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Terms
-from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
 from federation_quota.quantity import parse
@@ -21,7 +20,7 @@ from federation_quota.resources import Resources
 from federation_quota.scope import EVERYTHING
 from federation_quota.stamp import Stamp
 from tests.conformance.bookstore import NAMESPACE, Bookstore, Replica, active, at_work, in_simulated_time, reserved
-from tests.unit.accounts import claim, quota
+from tests.unit.accounts import change, claim, quota
 from webhook.bindings import asks_of
 
 TEAM, LAB = domain.of_leaf("team"), domain.of_leaf("lab")
@@ -246,15 +245,37 @@ def test_a_binding_whose_stamp_cannot_be_read_any_more_stays_where_it_was_and_no
     assert seen.observation.view.faults(TEAM) == {f"{NAMESPACE}/web": "the stamp cannot be read"}
 
 
-def test_an_increase_that_no_leaf_reserved_is_found() -> None:
-    audit, account = Audit(), replace(leaf(), version="3")
-    seen = AuditedBindings(Observation(), lambda _before, _after: None, audit)
-    audit.account_stored(account)
-    seen.upsert(binding(given=2, version=5))
+@pytest.mark.parametrize("name", ["team", f"{NAMESPACE}/team"], ids=["composite", "elastic"])
+def test_an_increase_that_no_leaf_reserved_is_found(name: str) -> None:
+    audits = Audits()
+    audit = audits.of(domain.of_leaf(name))
+    leaves = AuditedLeaves({}, lambda _name: None, audit)
+    seen = AuditedBindings(Observation(), lambda _before, _after: None, audits)
+    leaves.replace([replace(leaf(name), version="3")], 4)
+    seen.upsert(binding(given=2, leaf=name, version=5))
     seen.upsert(binding(given=2, leaf="lab", version=6))
-    seen.upsert(binding(given=1, version=7))
-    found = audit.reached(accounts=10, bindings=10)
+    seen.upsert(binding(given=1, leaf=name, version=7))
+    found = audit.reached(accounts=7, bindings=7)
     assert [(one.quota, one.increase.binding, one.increase.version) for one in found] == [
-        ("team", f"{NAMESPACE}/web", 5),
-        ("team", f"{NAMESPACE}/web", 7),
+        (name, f"{NAMESPACE}/web", 5),
+        (name, f"{NAMESPACE}/web", 7),
     ]
+    leaves.upsert(replace(leaf(name), version="8").with_reservations([change("id", 3, f"{NAMESPACE}/web", 7)]))
+    seen.upsert(binding(given=3, leaf=name, version=9))
+    assert audit.reached(accounts=10, bindings=10) == []
+    assert audits.quotas.reached(accounts=10, bindings=10) == []
+    leaves.delete(replace(leaf(name), version="11"))
+    seen.upsert(binding(given=5, leaf=name, version=12))
+    assert audit.reached(accounts=20, bindings=20) == []
+
+
+def test_how_far_one_kind_of_quotas_has_been_seen_says_nothing_of_the_others() -> None:
+    audits = Audits()
+    seen = AuditedBindings(Observation(), lambda _before, _after: None, audits)
+    for name in ("team", "a/own"):
+        audits.of(domain.of_leaf(name)).account_stored(replace(leaf(name), version="3"))
+        seen.upsert(binding(given=2, leaf=name, version=5))
+    assert [one.quota for one in audits.composites.reached(accounts=4, bindings=9)] == []
+    assert [one.quota for one in audits.elastic.reached(accounts=9, bindings=9)] == ["a/own"]
+    AuditedLeaves({}, lambda _name: None, audits.elastic).replace([], 9)  # listed anew: nothing of the others is lost
+    assert [one.quota for one in audits.composites.reached(accounts=9, bindings=9)] == ["team"]
