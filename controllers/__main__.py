@@ -145,7 +145,11 @@ class Candidate:
         self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audit)
         self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audit)
         self._installation = Installation(
-            federation, namespace=namespace, url=settings.webhook_url, system_users=settings.common.system_users
+            federation,
+            namespace=namespace,
+            url=settings.webhook_url,
+            system_users=settings.common.system_users,
+            workloads=settings.common.workloads,
         )
         store = QuotaStore(
             federation,

@@ -12,12 +12,14 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from federation_quota.group_resource import WORKLOADS, GroupResource, by_group
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TRUE
+from federation_quota.stamp import HELD_LABEL, OWNER_ANNOTATION, STAMP_ANNOTATION, TRUE
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
+STAMP_TEMPLATES: Final = "/mutate/templates"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
@@ -26,6 +28,7 @@ WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
 BINDINGS_HOOK: Final = "resourcebindings.quota.karmada.io"
+IDENTITY_HOOK: Final = "identity.quota.karmada.io"
 
 DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 """On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
@@ -58,9 +61,11 @@ _WITHOUT_PODS: Final = [
 ]
 
 
-def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Every configuration, for hooks served at `url` and trusted by `bundle`; the statuses that the system's own users
-    write are nobody else's business."""
+def configurations(
+    url: str, bundle: bytes, system_users: Iterable[str] = (), workloads: Iterable[GroupResource] = WORKLOADS
+) -> list[dict[str, Any]]:
+    """Every configuration, for hooks served at `url` and trusted by `bundle`. The statuses that the system's own users
+    write are nobody else's business; `workloads` are the kinds that have owners."""
     return [
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -100,7 +105,10 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
         _configuration(
             "MutatingWebhookConfiguration",
             MUTATING,
-            [_hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes())],
+            [
+                _hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes()),
+                _identity(url + STAMP_TEMPLATES, bundle, workloads),
+            ],
         ),
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -155,6 +163,23 @@ def _advising(name: str, url: str, bundle: bytes, operator: str) -> dict[str, An
         "failurePolicy": "Ignore",
         "sideEffects": "None",
         "timeoutSeconds": _ADVICE_TIMEOUT_SECONDS,
+    }
+
+
+def _identity(url: str, bundle: bytes, workloads: Iterable[GroupResource]) -> dict[str, Any]:
+    """The hook for owners. What is being deleted is not left out: whose it is counts until it is gone.
+
+    Subresources are asked about, too: a status may be written together with annotations.
+    """
+    rules = []
+    for group, plurals in by_group(workloads).items():
+        changed = [*plurals, *(f"{plural}/*" for plural in plurals)]
+        rules += [_rule(group, "*", plurals, ["CREATE"]), _rule(group, "*", changed, ["UPDATE"])]
+    return {
+        **_hook(IDENTITY_HOOK, url, bundle, {}, _owner_changes()),
+        "rules": rules,
+        "sideEffects": "None",
+        "reinvocationPolicy": "IfNeeded",  # where another hook changed something after us
     }
 
 
@@ -218,6 +243,11 @@ def _changes() -> dict[str, str]:
         ]
     )
     return {"name": "something-that-counts-changes", "expression": f"request.operation == 'CREATE' || !({same})"}
+
+
+def _owner_changes() -> dict[str, str]:
+    new, old = (_value(one, "annotations", OWNER_ANNOTATION) for one in ("object", "oldObject"))
+    return {"name": "owner-is-new-or-changes", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
 
 
 def _spec_changes() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from federation_quota import api, hooks, names
+from federation_quota.group_resource import WORKLOADS, GroupResource
 
 
 def webhooks(configuration: str) -> dict[str, dict[str, Any]]:
@@ -77,3 +78,28 @@ def test_a_change_of_an_elastic_quota_is_brought_to_one_of_two_hooks_and_never_t
     (managed,) = found["managed.quota.karmada.io"]["rules"]
     assert managed["resources"] == ["elasticquotas", "compositeelasticquotas"]
     assert all(rule["scope"] == "*" for name in ELASTIC for rule in found[name]["rules"])
+
+
+def test_owners_are_written_at_creation_and_asked_about_again_only_where_they_change() -> None:
+    hook = webhooks(names.MUTATING)[hooks.IDENTITY_HOOK]
+    created = {resource for rule in hook["rules"] if rule["operations"] == ["CREATE"] for resource in rule["resources"]}
+    changed = {resource for rule in hook["rules"] if rule["operations"] == ["UPDATE"] for resource in rule["resources"]}
+    assert created == {one.plural for one in WORKLOADS}
+    assert changed == created | {f"{one}/*" for one in created}, "a status is written with annotations"
+    (condition,) = hook["matchConditions"]
+    assert condition["expression"].startswith("request.operation == 'CREATE' || ")
+    assert hook["sideEffects"] == "None", "dry runs are asked about, too"
+    assert hook["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_kinds_of_ones_own_have_owners_too() -> None:
+    (found,) = [
+        one
+        for owner in hooks.configurations("https://x", b"ca", (), [GroupResource("batch.volcano.sh", "jobs")])
+        for one in owner["webhooks"]
+        if one["name"] == hooks.IDENTITY_HOOK
+    ]
+    assert [(rule["apiGroups"], rule["resources"]) for rule in found["rules"]] == [
+        (["batch.volcano.sh"], ["jobs"]),
+        (["batch.volcano.sh"], ["jobs", "jobs/*"]),
+    ]
