@@ -7,6 +7,9 @@ written. Never here: what an owner is limited to.
 Groups are sorted and named once, so that equal owners have equal texts: which group a workload is charged to depends on
 the limits, never on the order in which an API server lists groups. Nothing is cut short: an owner without one of their
 groups could escape its limit. Who is in more groups than can be kept is told so.
+
+The service accounts of a namespace are one owner, named after their group, unless an administrator wants each to be
+one: whoever administers a namespace makes as many as they like, may act as each, and would have as many limits.
 """
 
 import json
@@ -22,6 +25,8 @@ LONGEST_TEXT: Final = 32 * 1024
 """Of an owner, as it is written. Every binding of theirs carries it, too."""
 
 EVERYBODY: Final = "system:authenticated"
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_SERVICE_ACCOUNTS: Final = "system:serviceaccounts:"
 
 
 class IdentityError(ValueError):
@@ -38,6 +43,8 @@ class Identities:
     """Not kept. One that ends in `*` stands for all that begin so."""
     administrators: frozenset[str] = frozenset()
     """The users who may say themselves whose a workload is."""
+    joins_service_accounts: bool = True
+    """Whether those of one namespace are one owner."""
 
     def owner(self, user: str, groups: Iterable[str]) -> Owner | None:
         """The owner of what that user creates; None where it has none. IdentityError for who cannot be one."""
@@ -46,9 +53,14 @@ class Identities:
             return None
         if not user:
             raise IdentityError("it is not known who asks")
-        owner = Owner(user, tuple(sorted(group for group in found if not self._is_ignored(group))))
+        owner = Owner(self._called(user), tuple(sorted(group for group in found if not self._is_ignored(group))))
         _check(owner)
         return owner
+
+    def _called(self, user: str) -> str:
+        if not self.joins_service_accounts or not user.startswith(_SERVICE_ACCOUNT):
+            return user
+        return _SERVICE_ACCOUNTS + user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
 
     def _is_ignored(self, group: str) -> bool:
         return any(

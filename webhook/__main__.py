@@ -91,6 +91,12 @@ def flags() -> common.Parser:
         "--ownerless-groups", "The same for everybody in one of these groups: system:serviceaccounts:ci.", ""
     )
     parser.setting(
+        "--service-accounts",
+        "Whether those of a namespace are one owner, system:serviceaccounts:NAMESPACE, or each is one.",
+        "namespace",
+        ["namespace", "each"],
+    )
+    parser.setting(
         "--ignored-groups",
         "Groups, comma separated, that are not kept of an owner; `ad:*` for all that begin so. No limit is about them.",
         EVERYBODY,
@@ -131,6 +137,7 @@ def parse(arguments: list[str] | None = None) -> Settings:
             frozenset(common.names(options.ownerless_groups)),
             common.names(options.ignored_groups),
             frozenset(common.names(options.owner_administrators)),
+            options.service_accounts == "namespace",
         ),
         is_warning_only=options.warn_only == "true",
         shares_port=options.share_port == "true",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from federation_quota import hooks
+from federation_quota.stamp import OWNER_ANNOTATION
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import deployment
@@ -165,3 +166,18 @@ def test_workloads_are_asked_about_when_their_spec_changes(stage: Stage, hook: s
         other = "false" if label == "true" else "true"
         kubectl("label", "namespace", namespace, f"{hooks.DENY_AT_APPLY_LABEL}={other}", "--overwrite")
         eventually(lambda: not is_asked(stage, *CREATE, manifest=sample), what="the other hook is asked instead")
+
+
+def test_owners_are_asked_about_at_creation_and_where_they_change(stage: Stage) -> None:
+    stored = labelled(stage, deployment("stored", 1))
+    stage.apply(stored)
+    where = ["deployment", "stored", "-n", stage.namespace]
+    other = f"{OWNER_ANNOTATION}={{}}"
+    with nobody_answers(stage, hooks.IDENTITY_HOOK, labelled(stage, deployment("web", 1))):
+        assert not is_asked(stage, "scale", *where, "--replicas=2")
+        assert not is_asked(stage, "annotate", *where, "note=mine")
+        assert not is_asked(stage, "patch", *where, "--subresource=status", "--type=merge", "-p", '{"status":{}}')
+        assert is_asked(stage, "annotate", "--overwrite", *where, other)
+        changed = json.dumps({"metadata": {"annotations": {OWNER_ANNOTATION: "{}"}}})
+        assert is_asked(stage, "patch", *where, "--subresource=status", "--type=merge", "-p", changed)
+        assert not is_asked(stage, "delete", *where)

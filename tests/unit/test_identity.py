@@ -98,7 +98,16 @@ async def test_those_who_are_nobody_own_nothing_and_cannot_write_for_others() ->
         assert await stored(template(), user=user, groups=groups, identities=robots) is None
         assert await stored(template(BOB), user=user, groups=groups, identities=robots) is None
     other = await stored(template(), user="system:serviceaccount:ci:other", groups=("ci",), identities=robots)
-    assert other == '{"user":"system:serviceaccount:ci:other","groups":["ci"]}'
+    assert other == '{"user":"system:serviceaccounts:ci","groups":["ci"]}'
+
+
+def test_the_service_accounts_of_a_namespace_are_one_owner_unless_each_is_to_be_one() -> None:
+    groups = ("system:serviceaccounts", "system:serviceaccounts:ci")
+    names = [f"system:serviceaccount:ci:robot-{number}" for number in range(3)]
+    assert {Identities().owner(name, groups) for name in names} == {Owner("system:serviceaccounts:ci", groups)}
+    each = Identities(joins_service_accounts=False)
+    assert [each.owner(name, groups) for name in names] == [Owner(name, groups) for name in names]
+    assert Identities().owner("system:serviceaccountant", ()) == Owner("system:serviceaccountant")
 
 
 async def test_administrators_of_owners_may_hand_over_adopt_and_restore() -> None:
