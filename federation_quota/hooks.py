@@ -20,6 +20,7 @@ from federation_quota.stamp import HELD_LABEL, OWNER_ANNOTATION, STAMP_ANNOTATIO
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
 STAMP_TEMPLATES: Final = "/mutate/templates"
+GUARD_BINDINGS: Final = "/guard/resourcebindings"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
@@ -29,6 +30,7 @@ DENY_WORKLOADS: Final = "/deny/workloads"
 
 BINDINGS_HOOK: Final = "resourcebindings.quota.karmada.io"
 IDENTITY_HOOK: Final = "identity.quota.karmada.io"
+WRITERS_HOOK: Final = "writers.quota.karmada.io"
 
 DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 """On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
@@ -73,6 +75,8 @@ def configurations(
             [
                 # Also what is being deleted: it counts until it is gone, and Karmada's detector may raise it yet.
                 _hook(BINDINGS_HOOK, url + VALIDATE_BINDINGS, bundle, _bindings(), _changes()),
+                # What is being deleted, too: its finalizer is what has it counted until nothing of it runs.
+                _hook(WRITERS_HOOK, url + GUARD_BINDINGS, bundle, _bindings("status"), _by_tenants()),
                 _hook(
                     "karmadaquotas.quota.karmada.io",
                     url + VALIDATE_QUOTAS,
@@ -183,8 +187,9 @@ def _identity(url: str, bundle: bytes, workloads: Iterable[GroupResource]) -> di
     }
 
 
-def _bindings() -> dict[str, Any]:
-    return _rule("work.karmada.io", "v1alpha2", ["resourcebindings"])
+def _bindings(*subresources: str) -> dict[str, Any]:
+    plural = "resourcebindings"
+    return _rule("work.karmada.io", "v1alpha2", [plural, *(f"{plural}/{one}" for one in subresources)])
 
 
 def _quotas() -> dict[str, Any]:
@@ -231,6 +236,16 @@ def _foreign(system_users: Iterable[str]) -> dict[str, str]:
     """A status that we write needs no word of ours: it is written with every batch of admissions."""
     ours = f"request.userInfo.username in {json.dumps(sorted(system_users))}"
     return {"name": "not-our-own-status", "expression": f"request.subResource != 'status' || !({ours})"}
+
+
+def _by_tenants() -> dict[str, str]:
+    """Somebody who may write bindings, but not in all namespaces: a tenant, by the roles that Karmada gives them."""
+    kind = "authorizer.group('work.karmada.io').resource('resourcebindings')"
+    written = f"(has(request.subResource) && request.subResource == 'status' ? {kind}.subresource('status') : {kind})"
+    verbs = ("create",), ("update", "patch")
+    may_create, may_change = (" || ".join(f"{written}.check('{verb}').allowed()" for verb in one) for one in verbs)
+    expression = f"!(request.operation == 'CREATE' ? {may_create} : ({may_change}))"
+    return {"name": "by-who-may-not-everywhere", "expression": expression}
 
 
 def _changes() -> dict[str, str]:

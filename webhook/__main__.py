@@ -55,6 +55,7 @@ from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
+from webhook.writers import refuse_writer
 
 log = structlog.get_logger()
 
@@ -260,6 +261,7 @@ class Replica:
                     self._asks.note,
                 ),
                 hooks.STAMP_BINDINGS: holding,
+                hooks.GUARD_BINDINGS: refuse_writer,
                 hooks.STAMP_TEMPLATES: IdentityReview(settings.identities),
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,

@@ -126,6 +126,7 @@ def _bindings() -> list[dict[str, Any]]:
 REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
     hooks.VALIDATE_BINDINGS: _bindings(),
     hooks.STAMP_BINDINGS: _bindings(),
+    hooks.GUARD_BINDINGS: _bindings(),
     hooks.STAMP_TEMPLATES: [
         review("deployments", "apps", _WORKLOAD),
         review("deployments", "apps", _OWNED, _WORKLOAD),
