@@ -15,6 +15,6 @@ async def refuse_writer(request: codec.AdmissionRequest, _deadline: float) -> Ve
     return refuse(
         403,
         "Forbidden",
-        f"the {what} {request.namespace}/{request.name} is what quota is counted by: Karmada writes it, and who may do so "
-        "in the whole federation. Change the workload, or its policy.",
+        f"the {what} {request.namespace}/{request.name} is what quota is counted by: Karmada writes it, and who may in "
+        "the whole federation. Change the workload, or its policy.",
     )

@@ -194,7 +194,8 @@ def test_under_a_leaf_the_binding_says_whose_it_is_and_no_tenant_can_change_that
         ["annotate", "--overwrite", "resourcebinding", "web-deployment", f"{STAMP_ANNOTATION}={forged}"],
         ["annotate", "resourcebinding", "web-deployment", f"{STAMP_ANNOTATION}-"],
     ):
-        bob(*attempt)
+        assert bob.refusal(*attempt), "tenants write no bindings"
+        leaf.kubectl(*attempt)
         assert stamped(leaf) == ANN, attempt
     bob("delete", "deployment", "web")
     bob.apply(deployment("web", 1))
