@@ -22,6 +22,7 @@ from controllers.members import Members
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
+from controllers.unowned import Unowned
 from controllers.waking import WakingController
 from federation_quota import dump, logs, metrics, monitoring, names
 from federation_quota import settings as common
@@ -162,6 +163,7 @@ class Candidate:
         self._recorder = Recorder(federation, component=names.SYSTEM, instance=f"{names.CONTROLLERS}-{identity}")
         reporting = Reporting(self._recorder)
         self._placements = Placements()
+        self._unowned = Unowned()
         self._members = Members(federation, self._placements, self._pods_changed, self._member_changed)
         self._accounts = AccountController(
             self._quotas, self._bindings, self._observation, store, self._members, reporting
@@ -305,6 +307,7 @@ class Candidate:
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
         metrics.held.set(held + (self._trees.held() if leads else 0))
+        metrics.unowned.set(self._unowned.count if leads else 0)
         metrics.member_stale.clear()  # some may have left the federation
         for cluster, problem in self._members.problems().items():
             metrics.member_stale.labels(cluster).set(bool(problem))
@@ -348,6 +351,7 @@ class Candidate:
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)
+        self._unowned.binding_changed(before, after)
         self._waking.binding_changed(before, after)
         self._trees.binding_changed(before, after)
         binding = after or before

@@ -179,6 +179,13 @@ waiting = _gauge(
     "Bindings that were refused and wait for room on their quotas' lists; the leader's count.",
     by=CONTROLLERS,
 )
+unowned = _gauge(
+    "unowned",
+    "Workloads under elastic quotas that have no owner, so that limits for users pass them by; the leader's count.",
+    by=CONTROLLERS,
+    remedy="They are older than the webhook that writes owners, of a kind that `--workloads` does not name, or of "
+    "somebody in `--ownerless-users` or `--ownerless-groups`: `docs/identity.md` says how they are adopted.",
+)
 displaced = _counter(
     "displaced", "Bindings that were taken from their clusters to make room in an elastic tree.", by=CONTROLLERS
 )
