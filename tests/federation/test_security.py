@@ -64,8 +64,8 @@ def test_a_tenant_reads_what_is_theirs_and_nothing_of_others(town: Town) -> None
     for kind in ("resourcebindings.work.karmada.io", "deployments.apps", "events"):
         refused(elsewhere, "get", kind)
     for kind in ("quotatrees", "compositeelasticquotas"):
-        for verb in READING:
-            assert not ann.may(verb, f"{kind}.{GROUP}"), (verb, kind)
+        refused(ann, "get", kind)
+        refused(ann, "get", kind, "anything")
 
 
 def test_no_role_of_a_tenant_lets_them_write_what_is_ours(town: Town) -> None:
@@ -125,8 +125,8 @@ def test_a_tenant_cannot_write_the_bindings_that_quota_is_counted_by(town: Town)
         ["annotate", "resourcebinding", name, f"{STAMP_ANNOTATION}-"],
         [*patch, json.dumps({"metadata": {"labels": {HELD_LABEL: "true"}}})],
     ):
-        said = ann.refusal(*attempt)
-        assert "is what quota is counted by" in said, (attempt, said or "it was done")
+        said = ann.refusal(*attempt)  # by the guard, or by who looks at stamps and marks before it
+        assert "denied the request" in said, (attempt, said or "it was done")
     found = mine.binding("web")
     assert found is not None
     assert found["spec"]["replicas"] == 2
