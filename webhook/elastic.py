@@ -97,7 +97,7 @@ class ElasticReview:
         errors = change.check(forest, is_namespace_going=self.mirror.is_going(request.namespace))
         if errors:
             return _invalid(change.kind, change.name, errors)
-        return Verdict(warnings=tuple(change.warnings))
+        return Verdict(warnings=(*change.warnings, *change.limit_warnings(forest)))
 
     def _note(self, change: "_Change", now: float) -> None:
         made = identity(change.document)
@@ -148,6 +148,10 @@ class _Change:
     def warnings(self) -> list[str]:
         """What whoever makes it should hear."""
         return validation.warnings(self.document) if isinstance(self.new, Quota) and self.is_spec_changed else []
+
+    def limit_warnings(self, forest: Forest) -> list[str]:
+        """The same about its limits, beside those of others."""
+        return topology.limit_warnings(forest, self.new) if self.new is not None and self.is_spec_changed else []
 
     def check(self, forest: Forest, *, is_namespace_going: bool) -> list[FieldError]:
         """What stands against it, beside everything else."""

@@ -14,6 +14,8 @@ from federation_quota.elastic.node import ROOT, Node
 from federation_quota.elastic.tree import DEFAULT
 from federation_quota.elastic.unit import Steps
 from federation_quota.label_selector import LabelSelector, SelectorError
+from federation_quota.limits import limit
+from federation_quota.limits.limit import Limit
 from federation_quota.quantity import QuantityError, parse
 
 ELASTIC: Final = "ElasticQuota"
@@ -52,6 +54,8 @@ class Quota:
     used: Steps = field(default_factory=dict)
     is_occupied: bool = False
     """Whether any workload is charged to it, running or waiting."""
+    limits: tuple[Limit, ...] = ()
+    """What users and groups may have of it."""
 
     @property
     def name(self) -> str:
@@ -107,6 +111,7 @@ def read(stored: Object, *, is_default_group: bool = False) -> Quota:
             strict=frozenset(spec.get("strictMax") or ()),
             used=_steps(status, "used"),
             is_occupied=bool(status.get("held")) or any(_steps(status, "used").values()),
+            limits=limit.read(spec),
         )
     except (QuantityError, SelectorError, KeyError, TypeError, AttributeError) as error:
         raise QuotaError(f"quota {name} cannot be used: {error}") from error
