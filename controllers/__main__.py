@@ -23,6 +23,7 @@ from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
 from controllers.unowned import Unowned
+from controllers.usage import UsageTeller
 from controllers.waking import WakingController
 from federation_quota import dump, logs, metrics, monitoring, names
 from federation_quota import settings as common
@@ -220,8 +221,15 @@ class Candidate:
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
         async with asyncio.TaskGroup() as tasks:
+            usage = UsageTeller(lambda: self._forest.forest, lambda: self._bindings.bindings, self._why_not_known)
             monitor = monitoring.build(
-                self._monitoring, self._health, self._sample, host=self._host, namespace=self._namespace, tasks=tasks
+                self._monitoring,
+                self._health,
+                self._sample,
+                host=self._host,
+                namespace=self._namespace,
+                tasks=tasks,
+                guarded=usage.routes(),
             )
             dump.on_signal(names.CONTROLLERS, {**self._parts(), "monitor": monitor.describe})
             async with monitor:
@@ -294,6 +302,9 @@ class Candidate:
     def _why_not_synced(self) -> str:
         is_synced = all(reflector.synced.is_set() for reflector in self._reflectors)
         return "" if is_synced else "bindings and quotas are still being read"
+
+    def _why_not_known(self) -> str:
+        return self._why_not_synced() or ("" if self._forest.is_synced else "quotas and trees are still being read")
 
     def _sample(self) -> None:
         """What is told about quotas is told by one replica, the leader: otherwise sums would count them twice."""

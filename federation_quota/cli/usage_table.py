@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from federation_quota.limits.report import GroupUsage, Queue, UserUsage
 from federation_quota.resource_name import COUNT
-from federation_quota.usage_report import GroupUsage, Queue, UserUsage
 
 _GAP = "   "
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -141,10 +142,14 @@ def test_the_service_accounts_of_a_namespace_are_one_owner(stage: Stage, ann: Pe
         ann("create", "serviceaccount", name)
         acting = f"--as=system:serviceaccount:{stage.namespace}:{name}"
         stage.kubectl("create", "rolebinding", name, "--clusterrole=edit", f"--serviceaccount={stage.namespace}:{name}")
-        eventually(lambda acting=acting, name=name: not ann.refusal("create", "deployment", name, "--image=x", acting))
+        eventually(partial(_is_done, ann, "create", "deployment", name, "--image=x", acting))
     ours = f"system:serviceaccounts:{stage.namespace}"
     assert owner(stage, "one") == {"user": ours, "groups": ["system:serviceaccounts", ours]}
     assert owner(stage, "one") == owner(stage, "two")
+
+
+def _is_done(person: Person, *arguments: str) -> bool:
+    return not person.refusal(*arguments)
 
 
 def test_those_who_are_nobody_own_nothing(stage: Stage) -> None:
