@@ -72,9 +72,10 @@ class Accountant:
 
     def limit(self, schemes: Schemes) -> None:
         """The limits of users and groups are these from now on; what is stored is charged to them anew."""
-        if schemes is self._schemes:
-            return
+        is_same = schemes.by_tree == self._schemes.by_tree
         self._schemes = schemes
+        if is_same:
+            return
         self._observation.charge_to(schemes.domains if schemes.by_tree else None)
         for place, here in self._committers.items():
             if domain.is_usage(place):

@@ -26,6 +26,9 @@ class Store(Protocol):
     async def open(self, subject: Subject) -> Account:
         """The account of a user or group as it is stored now; made, with nothing in it, where there was none."""
 
+    async def is_stored(self, account: Account) -> bool:
+        """Whether that very version of the account is what is stored now: cheaper than reading it."""
+
     async def write(self, account: Account) -> Account:
         """Replace what the ledger keeps in the account, if it still has `account.version`; ConflictError if not."""
 

@@ -21,6 +21,9 @@ from federation_quota.kube.clusters import CLUSTERS
 from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
+from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.registry import Registry
+from federation_quota.limits.scheme import Schemes
 from federation_quota.resources import Resources
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -39,23 +42,29 @@ class Namespace:
 class Table(Generic[T]):
     """The stored objects of one kind, by name: the sink of a reflector."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None], facet: Callable[[T], object] = lambda _value: None) -> None:
         self.items: dict[str, Stored[T]] = {}
+        self.facets = 0  # how often something has changed that the facet shows
         self._on_change = on_change
+        self._facet = facet
 
     def replace(self, items: Sequence[Stored[T]], version: int) -> None:
         """Everything was listed anew."""
         self.items = {item.name: item for item in items}
+        self.facets += 1
         self._on_change()
 
     def upsert(self, item: Stored[T]) -> None:
         """An object was stored."""
+        before = self.items.get(item.name)
         self.items[item.name] = item
+        self.facets += before is None or self._facet(before.value) != self._facet(item.value)
         self._on_change()
 
     def delete(self, item: Stored[T]) -> None:
         """An object was deleted."""
         self.items.pop(item.name, None)
+        self.facets += 1
         self._on_change()
 
     def bookmark(self, version: int) -> None:
@@ -70,12 +79,19 @@ class Table(Generic[T]):
 class ForestMirror:
     """The forest as it is stored, a moment ago."""
 
-    def __init__(self, client: Client, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        on_change: Callable[[], None] = lambda: None,
+        on_limits: Callable[[Schemes], None] = lambda _schemes: None,
+    ) -> None:
         self._on_change = on_change
         self._forest: Forest | None = None
-        self.elastic: Table[Quota] = Table(self._changed)
-        self.composites: Table[Quota] = Table(self._changed)
-        self.trees: Table[Root] = Table(self._changed)
+        self.limits = Registry(on_limits)
+        self._limits_seen: tuple[int, ...] = (0, 0, 0)
+        self.elastic: Table[Quota] = Table(self._changed, _standing)
+        self.composites: Table[Quota] = Table(self._changed, _standing)
+        self.trees: Table[Root] = Table(self._changed, lambda root: root.limits)
         self.namespaces: Table[Namespace] = Table(self._changed)
         self.clusters: Table[Cluster] = Table(self._changed)
         self.reflectors: list[Reflector[Any]] = [
@@ -121,7 +137,27 @@ class ForestMirror:
 
     def _changed(self) -> None:
         self._forest = None
+        facets = tuple(one.facets for one in (self.elastic, self.composites, self.trees))
+        if facets != self._limits_seen:
+            self._limits_seen = facets
+            self.limits.refresh(self._levels())
         self._on_change()
+
+    def _levels(self) -> dict[str, list[Level]]:
+        """The nodes of all trees, where there is a limit in any."""
+        quotas = [one.value for table in (self.elastic, self.composites) for one in table.items.values()]
+        roots = [one.value for one in self.trees.items.values()]
+        if not any(one.limits for one in (*quotas, *roots)):
+            return {}
+        found: dict[str, list[Level]] = {root.name: [Level(ROOT, limits=root.limits)] for root in roots}
+        for one in quotas:
+            found.setdefault(one.tree, []).append(Level(one.name, one.node.parent, one.limits))
+        return found
+
+
+def _standing(quota: Quota) -> object:
+    """All of a quota that limits depend on."""
+    return quota.tree, quota.node.parent, quota.limits
 
 
 def _quota(kind: str) -> Callable[[bytes], Stored[Quota]]:

@@ -9,7 +9,9 @@ Values and decisions alone:
 - `limit`: what stands on a node. `validation`: what may stand there. `hierarchy`: what may stand below what.
 - `scheme`: a whole tree's limits, and who has which of them where.
 - `subject`: a user or a group of a tree, which is what has an account. `lens`: what such an account sees of a claim.
+- `registry`: the schemes of all trees, as quotas come and go.
 - `usage`: accounts of subjects as stored objects, and stored objects as accounts.
+- `headroom`, `survey`: what is left for a binding, and who uses what of a tree, for those who ask.
 
 Nothing is counted here: an account is the ledger's, like any other, and what it has used is worked out from the
 bindings. So a limit that appears counts what runs already, and one that goes leaves nothing behind.

@@ -102,11 +102,15 @@ def _read(stored: Mapping[str, Any]) -> UsageAccount:
 
 
 def _reservation(stored: Mapping[str, Any], subject: Subject) -> Reservation:
-    """Who asked is not repeated in each: it counted for this user, or this group, and is taken for one who does."""
     found = bookkeeping.read_reservation(stored)
-    groups = (subject.name,) if subject.kind == GROUP and subject.name != WILDCARD else ()
-    owner = Owner(subject.name) if subject.kind == USER else Owner("", groups)
-    return replace(found, claim=replace(found.claim, leaf=text(stored, "leaf"), owner=owner))
+    return replace(found, claim=replace(found.claim, leaf=text(stored, "leaf"), owner=anybody(subject)))
+
+
+def anybody(subject: Subject) -> Owner:
+    """Somebody who counts for a subject: who it was is not repeated in each entry of a status."""
+    if subject.kind == USER:
+        return Owner(subject.name)
+    return Owner("", () if subject.name == WILDCARD else (subject.name,))
 
 
 def kept(account: Account) -> Kept:

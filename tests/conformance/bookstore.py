@@ -17,7 +17,6 @@ from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Answer
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
-from federation_quota.binding import ObjectKey
 from federation_quota.ledger import domain, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Terms
@@ -75,6 +74,7 @@ class Bookstore(Store):
         self.attempts: list[str] = []  # accounts that somebody tried to write, taken or not
         self.writes: list[Account] = []  # as they were stored
         self.reads = 0
+        self.lists = 0
         self.looks: list[str] = []
         self.roll_calls = 0
         self.is_down = False  # nothing is answered
@@ -140,16 +140,23 @@ class Bookstore(Store):
         await self._answer()
         return stored
 
+    async def is_stored(self, account: Account) -> bool:
+        await self._answer()
+        stored = self.accounts.get(account.name)
+        return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)
+
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._answer()
         self.looks.append(binding)
-        entry = self.bindings.get(domain.binding_in(namespace, binding).name)
+        name = domain.binding_in(namespace, binding).name if domain.is_usage(namespace) else binding
+        entry = self.bindings.get(name)
         return LiveLook(entry.version if entry else None)
 
     async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         await self._answer()
-        named = {domain.name_in(namespace, ObjectKey(NAMESPACE, name)): one for name, one in self.bindings.items()}
-        return {name: entry.version for name, entry in named.items()}
+        self.lists += 1
+        prefix = f"{NAMESPACE}/" if domain.is_usage(namespace) else ""
+        return {prefix + name: entry.version for name, entry in self.bindings.items()}
 
     async def version(self) -> int:
         await self._answer()

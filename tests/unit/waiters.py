@@ -110,6 +110,9 @@ class QuotaShelf(Store):
     async def open(self, subject: Subject) -> Account:
         raise NotImplementedError
 
+    async def is_stored(self, account: Account) -> bool:
+        raise NotImplementedError
+
     async def look(self, namespace: str, binding: str) -> LiveLook:
         raise NotImplementedError
 
