@@ -23,6 +23,8 @@ from controllers.members import Members
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
+from controllers.unowned import Unowned
+from controllers.usage import UsageTeller
 from controllers.waking import WakingController
 from federation_quota import dump, logs, metrics, monitoring, names
 from federation_quota import settings as common
@@ -145,7 +147,11 @@ class Candidate:
         self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audits.quotas)
         self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audits)
         self._installation = Installation(
-            federation, namespace=namespace, url=settings.webhook_url, system_users=settings.common.system_users
+            federation,
+            namespace=namespace,
+            url=settings.webhook_url,
+            system_users=settings.common.system_users,
+            workloads=settings.common.workloads,
         )
         store = QuotaStore(
             federation,
@@ -158,6 +164,7 @@ class Candidate:
         self._recorder = Recorder(federation, component=names.SYSTEM, instance=f"{names.CONTROLLERS}-{identity}")
         reporting = Reporting(self._recorder)
         self._placements = Placements()
+        self._unowned = Unowned()
         self._members = Members(federation, self._placements, self._pods_changed, self._member_changed)
         self._accounts = AccountController(
             self._quotas, self._bindings, self._observation, store, self._members, reporting
@@ -219,8 +226,15 @@ class Candidate:
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
         async with asyncio.TaskGroup() as tasks:
+            usage = UsageTeller(lambda: self._forest.forest, lambda: self._bindings.bindings, self._why_not_known)
             monitor = monitoring.build(
-                self._monitoring, self._health, self._sample, host=self._host, namespace=self._namespace, tasks=tasks
+                self._monitoring,
+                self._health,
+                self._sample,
+                host=self._host,
+                namespace=self._namespace,
+                tasks=tasks,
+                guarded=usage.routes(),
             )
             dump.on_signal(names.CONTROLLERS, {**self._parts(), "monitor": monitor.describe})
             async with monitor:
@@ -294,6 +308,9 @@ class Candidate:
         is_synced = all(reflector.synced.is_set() for reflector in self._reflectors)
         return "" if is_synced else "bindings and quotas are still being read"
 
+    def _why_not_known(self) -> str:
+        return self._why_not_synced() or ("" if self._forest.is_synced else "quotas and trees are still being read")
+
     def _sample(self) -> None:
         """What is told about quotas is told by one replica, the leader: otherwise sums would count them twice."""
         leads = self._leads
@@ -306,6 +323,7 @@ class Candidate:
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
         metrics.held.set(held + (self._trees.held() if leads else 0))
+        metrics.unowned.set(self._unowned.count if leads else 0)
         metrics.member_stale.clear()  # some may have left the federation
         for cluster, problem in self._members.problems().items():
             metrics.member_stale.labels(cluster).set(bool(problem))
@@ -351,6 +369,7 @@ class Candidate:
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)
+        self._unowned.binding_changed(before, after)
         self._waking.binding_changed(before, after)
         self._trees.binding_changed(before, after)
         binding = after or before

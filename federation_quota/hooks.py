@@ -13,12 +13,15 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from federation_quota.group_resource import WORKLOADS, GroupResource, by_group
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, QUOTA_NAME_LABEL, STAMP_ANNOTATION, TRUE
+from federation_quota.stamp import HELD_LABEL, OWNER_ANNOTATION, QUOTA_NAME_LABEL, STAMP_ANNOTATION, TRUE
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
+STAMP_TEMPLATES: Final = "/mutate/templates"
+GUARD_BINDINGS: Final = "/guard/resourcebindings"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
@@ -28,6 +31,8 @@ WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
 BINDINGS_HOOK: Final = "resourcebindings.quota.karmada.io"
+IDENTITY_HOOK: Final = "identity.quota.karmada.io"
+WRITERS_HOOK: Final = "writers.quota.karmada.io"
 
 DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 """On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
@@ -61,9 +66,11 @@ _WITHOUT_PODS: Final = [
 ]
 
 
-def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Every configuration, for hooks served at `url` and trusted by `bundle`; the statuses that the system's own users
-    write are nobody else's business."""
+def configurations(
+    url: str, bundle: bytes, system_users: Iterable[str] = (), workloads: Iterable[GroupResource] = WORKLOADS
+) -> list[dict[str, Any]]:
+    """Every configuration, for hooks served at `url` and trusted by `bundle`. The statuses that the system's own users
+    write are nobody else's business; `workloads` are the kinds that have owners."""
     return [
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -71,6 +78,8 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
             [
                 # Also what is being deleted: it counts until it is gone, and Karmada's detector may raise it yet.
                 _hook(BINDINGS_HOOK, url + VALIDATE_BINDINGS, bundle, _bindings(), _changes()),
+                # What is being deleted, too: its finalizer is what has it counted until nothing of it runs.
+                _hook(WRITERS_HOOK, url + GUARD_BINDINGS, bundle, _bindings("status"), _by_tenants()),
                 _hook(
                     "karmadaquotas.quota.karmada.io",
                     url + VALIDATE_QUOTAS,
@@ -103,7 +112,10 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
         _configuration(
             "MutatingWebhookConfiguration",
             MUTATING,
-            [_hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes())],
+            [
+                _hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes()),
+                _identity(url + STAMP_TEMPLATES, bundle, workloads),
+            ],
         ),
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -170,8 +182,26 @@ def _advising(name: str, url: str, bundle: bytes, operator: str) -> dict[str, An
     }
 
 
-def _bindings() -> dict[str, Any]:
-    return _rule("work.karmada.io", "v1alpha2", ["resourcebindings"])
+def _identity(url: str, bundle: bytes, workloads: Iterable[GroupResource]) -> dict[str, Any]:
+    """The hook for owners. What is being deleted is not left out: whose it is counts until it is gone.
+
+    Subresources are asked about, too: a status may be written together with annotations.
+    """
+    rules = []
+    for group, plurals in by_group(workloads).items():
+        changed = [*plurals, *(f"{plural}/*" for plural in plurals)]
+        rules += [_rule(group, "*", plurals, ["CREATE"]), _rule(group, "*", changed, ["UPDATE"])]
+    return {
+        **_hook(IDENTITY_HOOK, url, bundle, {}, _owner_changes()),
+        "rules": rules,
+        "sideEffects": "None",
+        "reinvocationPolicy": "IfNeeded",  # where another hook changed something after us
+    }
+
+
+def _bindings(*subresources: str) -> dict[str, Any]:
+    plural = "resourcebindings"
+    return _rule("work.karmada.io", "v1alpha2", [plural, *(f"{plural}/{one}" for one in subresources)])
 
 
 def _quotas() -> dict[str, Any]:
@@ -220,6 +250,16 @@ def _foreign(system_users: Iterable[str]) -> dict[str, str]:
     return {"name": "not-our-own-status", "expression": f"!{_IS_STATUS} || !({ours})"}
 
 
+def _by_tenants() -> dict[str, str]:
+    """Somebody who may write bindings, but not in all namespaces: a tenant, by the roles that Karmada gives them."""
+    kind = "authorizer.group('work.karmada.io').resource('resourcebindings')"
+    written = f"(has(request.subResource) && request.subResource == 'status' ? {kind}.subresource('status') : {kind})"
+    verbs = ("create",), ("update", "patch")
+    may_create, may_change = (" || ".join(f"{written}.check('{verb}').allowed()" for verb in one) for one in verbs)
+    expression = f"!(request.operation == 'CREATE' ? {may_create} : ({may_change}))"
+    return {"name": "by-who-may-not-everywhere", "expression": expression}
+
+
 def _changes() -> dict[str, str]:
     """A binding's cost and protection are in its spec, our stamp and our marker; all else may change without us."""
     same = " && ".join(
@@ -242,6 +282,11 @@ def _asks_otherwise() -> dict[str, str]:
 def _labels_change() -> dict[str, str]:
     new, old = (f"(has({one}.metadata.labels) ? {one}.metadata.labels : {{}})" for one in ("object", "oldObject"))
     return {"name": "labels-change", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
+
+
+def _owner_changes() -> dict[str, str]:
+    new, old = (_value(one, "annotations", OWNER_ANNOTATION) for one in ("object", "oldObject"))
+    return {"name": "owner-is-new-or-changes", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
 
 
 def _dispatched() -> list[dict[str, str]]:

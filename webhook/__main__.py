@@ -17,6 +17,7 @@ from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
 from federation_quota.health import Check, Health, failing, not_stuck
+from federation_quota.identity import EVERYBODY, Identities
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
@@ -47,6 +48,7 @@ from webhook.bindings import BindingReview
 from webhook.deliberation import Deliberation
 from webhook.elastic import ElasticReview
 from webhook.holding import Holding
+from webhook.identity import IdentityReview
 from webhook.leaves import Leaves
 from webhook.namespaces import NamespaceReview, runs_uncharged
 from webhook.prospects import Prospects
@@ -55,6 +57,7 @@ from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
+from webhook.writers import refuse_writer
 
 log = structlog.get_logger()
 
@@ -70,6 +73,7 @@ class Settings:
     server_names: tuple[str, ...]
     certificate: Path | None
     key: Path | None
+    identities: Identities
     is_warning_only: bool
     shares_port: bool
     drain_seconds: float
@@ -83,6 +87,28 @@ def flags() -> common.Parser:
     parser.setting("--server-names", "DNS names and IPs, comma separated, that API servers call it by.", "localhost")
     parser.setting("--certificate", "File with a certificate chain to serve, instead of one of the system's own.")
     parser.setting("--key", "File with its key.")
+    parser.setting(
+        "--ownerless-users", "Users, comma separated, whose workloads have no owner, and no user's limit.", ""
+    )
+    parser.setting(
+        "--ownerless-groups", "The same for everybody in one of these groups: system:serviceaccounts:ci.", ""
+    )
+    parser.setting(
+        "--service-accounts",
+        "Whether those of a namespace are one owner, system:serviceaccounts:NAMESPACE, or each is one.",
+        "namespace",
+        ["namespace", "each"],
+    )
+    parser.setting(
+        "--ignored-groups",
+        "Groups, comma separated, that are not kept of an owner; `ad:*` for all that begin so. No limit is about them.",
+        EVERYBODY,
+    )
+    parser.setting(
+        "--owner-administrators",
+        "Users, comma separated, who may write themselves whose a workload is: not those who apply what others wrote.",
+        "",
+    )
     parser.setting("--warn-only", "Let everything through and only warn: the break-glass.", "false", ["true", "false"])
     parser.setting("--share-port", "Share the port with other replicas on this machine.", "false", ["true", "false"])
     parser.setting("--drain-seconds", "How long to go on answering after a request to end.", "5")
@@ -109,6 +135,13 @@ def parse(arguments: list[str] | None = None) -> Settings:
         server_names=common.names(options.server_names),
         certificate=Path(options.certificate) if options.certificate else None,
         key=Path(options.key) if options.key else None,
+        identities=Identities(
+            frozenset(common.names(options.ownerless_users)),
+            frozenset(common.names(options.ownerless_groups)),
+            common.names(options.ignored_groups),
+            frozenset(common.names(options.owner_administrators)),
+            options.service_accounts == "namespace",
+        ),
         is_warning_only=options.warn_only == "true",
         shares_port=options.share_port == "true",
         drain_seconds=drain_seconds,
@@ -214,7 +247,13 @@ class Replica:
             has_leaves=lambda: self._leaves.exist,
         )
         holding = Holding(
-            stamping=Stamping(federation, Discovery(federation), priorities.values, self._leaves),
+            stamping=Stamping(
+                federation,
+                Discovery(federation),
+                priorities.values,
+                self._leaves,
+                workloads=settings.common.workloads,
+            ),
             is_system=is_system,
             holders=self._holders,
             room=lambda place: Room(
@@ -242,6 +281,8 @@ class Replica:
                     self._asks.note,
                 ),
                 hooks.STAMP_BINDINGS: holding,
+                hooks.GUARD_BINDINGS: refuse_writer,
+                hooks.STAMP_TEMPLATES: IdentityReview(settings.identities),
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),

@@ -74,7 +74,7 @@ class ElasticReview:
         errors = change.check(forest, self.is_busy, is_namespace_going=self.mirror.is_going(request.namespace))
         if errors:
             return _invalid(change.kind, change.name, errors)
-        return Verdict(warnings=tuple(change.warnings))
+        return Verdict(warnings=(*change.warnings, *change.limit_warnings(forest)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,10 @@ class _Change:
     def warnings(self) -> list[str]:
         """What whoever makes it should hear."""
         return validation.warnings(self.document) if isinstance(self.new, Quota) and self.is_spec_changed else []
+
+    def limit_warnings(self, forest: Forest) -> list[str]:
+        """The same about its limits, beside those of others."""
+        return topology.limit_warnings(forest, self.new) if self.new is not None and self.is_spec_changed else []
 
     def overreach(self, forest: Forest, user: codec.UserInfo) -> str:
         """Why somebody who is no administrator may not make it; empty where they may."""

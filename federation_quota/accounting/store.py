@@ -6,6 +6,7 @@ from typing import Protocol
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
+from federation_quota.limits.subject import Subject
 
 
 class ConflictError(Exception):
@@ -21,6 +22,9 @@ class Store(Protocol):
 
     async def read(self, namespace: str, name: str) -> Account | None:
         """The account as it is stored now, or None where there is none."""
+
+    async def open(self, subject: Subject) -> Account:
+        """The account of a user or group as it is stored now; made, with nothing in it, where there was none."""
 
     async def is_stored(self, account: Account) -> bool:
         """Whether that very version of the account is what is stored now: cheaper than reading it."""

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from federation_quota.cli import importing
+from federation_quota.cli import importing, usage
 from federation_quota.cli.manifests import ManifestError
 
 
@@ -13,6 +13,7 @@ def flags() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("kubectl-fedquota", description="Quota of a whole Karmada federation.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     importing.add(commands)
+    usage.add(commands)
     return parser
 
 

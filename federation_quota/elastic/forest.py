@@ -17,7 +17,12 @@ from federation_quota.elastic.quota import Quota
 from federation_quota.elastic.tree import DEFAULT, Tree
 from federation_quota.elastic.unit import Steps
 from federation_quota.label_selector import LabelSelector
+from federation_quota.limits import hierarchy as limits
+from federation_quota.limits import limit
+from federation_quota.limits.hierarchy import Level
+from federation_quota.limits.limit import Limit
 from federation_quota.quantity import parse
+from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
 
 RUNTIME: Final = "Runtime"
@@ -40,6 +45,8 @@ class Root:
     reclaim_delay_seconds: int = RECLAIM_DELAY_SECONDS
     system: Reach = NOWHERE
     default_group: str | None = None
+    limits: tuple[Limit, ...] = ()
+    """What users and groups may have of the whole tree."""
 
     @property
     def claim(self) -> Claim:
@@ -62,6 +69,7 @@ def read_root(stored: Mapping[str, Any]) -> Root:
         reclaim_delay_seconds=reclaim.get("delaySeconds", RECLAIM_DELAY_SECONDS),
         system=quotas.reach(spec.get("systemGroup") or {}),
         default_group=spec.get("defaultGroup") or None,
+        limits=limit.read(spec),
     )
 
 
@@ -148,6 +156,16 @@ class Forest:
         """The clusters that a tree has."""
         roots = {DEFAULT: Root(), **self.roots}
         return share_out((one.claim for one in roots.values()), self.clusters).get(name, Holding())
+
+    def levels(self, name: str) -> dict[str, Level]:
+        """What the nodes of a tree say of limits, the root among them."""
+        root = self.root(name) or Root(name)
+        most = {canonical(one): amount for one, amount in (root.fixed or {}).items()}
+        found = {limits.ROOT: Level(limits.ROOT, limits=root.limits, most=most)}
+        for key, one in self.quotas.items():
+            if one.tree == name:
+                found[key] = Level(key, one.node.parent, one.limits, unit.quantities(one.node.max))
+        return found
 
     def total(self, name: str, allocatable: Resources, system_use: Resources) -> dict[str, int]:
         """What a tree has to share, in steps: what was fixed for it, else what its clusters have, less the system's."""

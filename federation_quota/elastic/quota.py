@@ -14,6 +14,8 @@ from federation_quota.elastic.node import ROOT, Node
 from federation_quota.elastic.tree import DEFAULT
 from federation_quota.elastic.unit import Steps
 from federation_quota.label_selector import LabelSelector, SelectorError
+from federation_quota.limits import limit
+from federation_quota.limits.limit import Limit
 from federation_quota.quantity import QuantityError, parse
 
 ELASTIC: Final = "ElasticQuota"
@@ -56,6 +58,8 @@ class Quota:
     """What it was last found to be asked for."""
     is_occupied: bool = field(default=False, compare=False)
     """Whether any workload is charged to it, running or waiting. Like what is used, it is no part of what it says."""
+    limits: tuple[Limit, ...] = ()
+    """What users and groups may have of it."""
 
     @property
     def name(self) -> str:
@@ -113,6 +117,7 @@ def read(stored: Object, *, is_default_group: bool = False) -> Quota:
             used=_steps(status, "used"),
             request=_steps(status, "request"),
             is_occupied=bool(status.get("held")) or any(_steps(status, "used").values()),
+            limits=limit.read(spec),
         )
     except (QuantityError, SelectorError, KeyError, TypeError, AttributeError) as error:
         raise QuotaError(f"quota {name} cannot be used: {error}") from error

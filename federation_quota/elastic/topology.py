@@ -19,6 +19,7 @@ Never here: what can be told from an object alone (`validation`), who the caller
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from federation_quota.elastic.capacity import share_out
@@ -28,6 +29,7 @@ from federation_quota.elastic.quota import COMPOSITE, Quota
 from federation_quota.elastic.tree import DEFAULT, Tree
 from federation_quota.elastic.unit import Steps, quantities
 from federation_quota.field_error import ErrorKind, FieldError, at_key
+from federation_quota.limits import hierarchy as limits
 
 _MOST_NAMED: Final = 5
 
@@ -48,6 +50,7 @@ def check_quota(forest: Forest, new: Quota, old: Quota | None = None) -> list[Fi
     if not errors:
         errors += _min_errors(forest, new)
         errors += _guarantee_errors(forest, new, old)
+        errors += _limit_errors(forest.with_quota(new), new, old)
     return errors
 
 
@@ -85,6 +88,7 @@ def check_root(forest: Forest, new: Root, old: Root | None = None, is_busy: Busy
         for name, other in sorted(clashes.items())[:_MOST_NAMED]:
             detail = f"takes cluster {name}, which is tree {other}'s: a cluster belongs to one tree"
             errors.append(FieldError("spec.clusterSelector", ErrorKind.INVALID, None, detail))
+    errors += _root_limit_errors(forest, new)
     if new.mode == FAIR_SHARE:
         nested = [one.name for one in forest.in_tree(new.name) if one.node.parent != ROOT]
         if nested:
@@ -232,6 +236,28 @@ def guarantees(tree: Tree, used: Mapping[str, Steps]) -> dict[str, dict[str, int
             found[node.name] = _larger(node.min, has)
             allocated[node.parent] = _sum([allocated.get(node.parent, {}), found[node.name]])
     return found
+
+
+def limit_warnings(forest: Forest, new: Quota | Root) -> list[str]:
+    """What whoever stores this should hear about its limits beside those of others."""
+    if not new.limits:
+        return []
+    if isinstance(new, Root):
+        return limits.warnings(replace(forest, roots={**forest.roots, new.name: new}).levels(new.name), limits.ROOT)
+    return limits.warnings(forest.with_quota(new).levels(new.tree), new.name)
+
+
+def _limit_errors(after: Forest, new: Quota, old: Quota | None) -> list[FieldError]:
+    levels = after.levels(new.tree)
+    if not any(one.limits for one in levels.values()):
+        return []
+    is_moved = old is not None and (old.node.parent, old.tree) != (new.node.parent, new.tree)
+    return limits.check(levels, new.name, is_moved=is_moved)
+
+
+def _root_limit_errors(forest: Forest, new: Root) -> list[FieldError]:
+    after = replace(forest, roots={**forest.roots, new.name: new})
+    return limits.check(after.levels(new.name), limits.ROOT)
 
 
 def _default_group_errors(forest: Forest, new: Root) -> Iterator[FieldError]:

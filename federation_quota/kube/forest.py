@@ -25,6 +25,9 @@ from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTA
 from federation_quota.kube.reflector import Reflector, Sink
 from federation_quota.kube.resource import Resource
 from federation_quota.ledger.account import Account
+from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.registry import Registry
+from federation_quota.limits.scheme import Schemes
 from federation_quota.resources import Resources
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
@@ -46,28 +49,38 @@ class Namespace:
 class Table(Generic[T]):
     """The stored objects of one kind, by name: the sink of a reflector."""
 
-    def __init__(self, on_change: Callable[[], None], on_stored: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[], None],
+        on_stored: Callable[[], None] = lambda: None,
+        facet: Callable[[T], object] = lambda _value: None,
+    ) -> None:
         self.items: dict[str, Stored[T]] = {}
+        self.facets = 0  # how often something has changed that the facet shows
         self._on_change = on_change  # told when something is other than it was
         self._on_stored = on_stored  # told each time, and before that
+        self._facet = facet
 
     def replace(self, items: Sequence[Stored[T]], version: int) -> None:
         """Everything was listed anew."""
         self.items = {item.name: item for item in items}
+        self.facets += 1
         self._on_stored()
         self._on_change()
 
     def upsert(self, item: Stored[T]) -> None:
         """An object was stored."""
-        is_same = self.items.get(item.name) == item
+        before = self.items.get(item.name)
         self.items[item.name] = item
+        self.facets += before is None or self._facet(before.value) != self._facet(item.value)
         self._on_stored()
-        if not is_same:  # every admission writes a status, and every heartbeat of a cluster
+        if before != item:  # every admission writes a status, and every heartbeat of a cluster
             self._on_change()
 
     def delete(self, item: Stored[T]) -> None:
         """An object was deleted."""
         self.items.pop(item.name, None)
+        self.facets += 1
         self._on_stored()
         self._on_change()
 
@@ -94,13 +107,19 @@ class ForestMirror:
     """The forest as it is stored, a moment ago."""
 
     def __init__(
-        self, client: Client, on_change: Callable[[], None] = lambda: None, ledgers: Ledgers | None = None
+        self,
+        client: Client,
+        on_change: Callable[[], None] = lambda: None,
+        on_limits: Callable[[Schemes], None] = lambda _schemes: None,
+        ledgers: Ledgers | None = None,
     ) -> None:
         self._news = asyncio.Event()
         self._forest: Forest | None = None
-        self.elastic: Table[Quota] = Table(on_change, self._stored)
-        self.composites: Table[Quota] = Table(on_change, self._stored)
-        self.trees: Table[Root] = Table(on_change, self._stored)
+        self.limits = Registry(on_limits)
+        self._limits_seen: tuple[int, ...] = (0, 0, 0)
+        self.elastic: Table[Quota] = Table(on_change, self._stored, _standing)
+        self.composites: Table[Quota] = Table(on_change, self._stored, _standing)
+        self.trees: Table[Root] = Table(on_change, self._stored, lambda root: root.limits)
         self.namespaces: Table[Namespace] = Table(on_change, self._stored)
         self.clusters: Table[Cluster] = Table(on_change, self._stored)
         self.quotas: list[Reflector[Any]] = [
@@ -194,6 +213,26 @@ class ForestMirror:
         self._forest = None
         self._news.set()
         self._news = asyncio.Event()
+        facets = tuple(one.facets for one in (self.elastic, self.composites, self.trees))
+        if facets != self._limits_seen:
+            self._limits_seen = facets
+            self.limits.refresh(self._levels())
+
+    def _levels(self) -> dict[str, list[Level]]:
+        """The nodes of all trees, where there is a limit in any."""
+        quotas = [one.value for table in (self.elastic, self.composites) for one in table.items.values()]
+        roots = [one.value for one in self.trees.items.values()]
+        if not any(one.limits for one in (*quotas, *roots)):
+            return {}
+        found: dict[str, list[Level]] = {root.name: [Level(ROOT, limits=root.limits)] for root in roots}
+        for one in quotas:
+            found.setdefault(one.tree, []).append(Level(one.name, one.node.parent, one.limits))
+        return found
+
+
+def _standing(quota: Quota) -> object:
+    """All of a quota that limits depend on."""
+    return quota.tree, quota.node.parent, quota.limits
 
 
 class _Both:

@@ -25,6 +25,9 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import EXPIRY_SECONDS, LiveLook
+from federation_quota.limits import usage
+from federation_quota.limits.subject import Subject
+from federation_quota.resources import Resources
 
 log = structlog.get_logger()
 
@@ -33,6 +36,7 @@ ELASTIC_QUOTAS = Resource("quota.karmada.io", "v1alpha1", "elasticquotas", ELAST
 COMPOSITE_ELASTIC_QUOTAS = Resource(
     "quota.karmada.io", "v1alpha1", "compositeelasticquotas", COMPOSITE, namespaced=False
 )
+USAGE_ACCOUNTS = Resource("quota.karmada.io", "v1alpha1", "usageaccounts", "UsageAccount", namespaced=False)
 QUOTA_TREES = Resource("quota.karmada.io", "v1alpha1", "quotatrees", "QuotaTree", namespaced=False)
 RESOURCE_BINDINGS = Resource("work.karmada.io", "v1alpha2", "resourcebindings", "ResourceBinding")
 
@@ -54,17 +58,38 @@ def decode_elastic(body: bytes) -> Account:
     return leaf.read(codec.decode_object(body))
 
 
+def decode_usage(body: bytes) -> Account:
+    """The account of a stored UsageAccount; UsageError where it cannot be used. What it limits, limits have to say."""
+    return usage.read(codec.decode_object(body))
+
+
 def resource_of(place: str) -> Resource:
     """The kind that accounts of a domain are stored as."""
     return _whereabouts(place, domain.leaf(place))[0]
 
 
+def _decode(place: str, body: bytes) -> Account:
+    """An account of a domain."""
+    if domain.is_usage(place):
+        return decode_usage(body)
+    return decode_elastic(body) if domain.is_leaf(place) else decode_quota(body)
+
+
 def _whereabouts(place: str, name: str) -> tuple[Resource, str, str | None]:
     """Which object an account of a domain is: its kind, its own name, and its namespace if it is in one."""
+    if domain.is_usage(place):
+        return USAGE_ACCOUNTS, name, None
     if not domain.is_leaf(place):
         return KARMADA_QUOTAS, name, place
     namespace, _, own = name.rpartition("/")
     return (ELASTIC_QUOTAS, own, namespace) if namespace else (COMPOSITE_ELASTIC_QUOTAS, own, None)
+
+
+def _status(account: Account, used: Resources) -> dict[str, Any]:
+    """The status of an account of any kind."""
+    if domain.is_usage(account.namespace):
+        return usage.status(account, used)
+    return leaf.status(account, used) if domain.is_leaf(account.namespace) else karmadaquota.status(account, used)
 
 
 class QuotaStore:
@@ -95,7 +120,18 @@ class QuotaStore:
                 body = await self._client.get(resource, own, place, timeout_seconds=self._timeout_seconds)
             except error.NotFoundError:
                 return None
-            return decode_elastic(body) if domain.is_leaf(namespace) else decode_quota(body)
+            return _decode(namespace, body)
+
+    async def open(self, subject: Subject) -> Account:
+        """The account of a user or group, made where there is none."""
+        with _translated():
+            try:
+                body = await self._client.create(
+                    USAGE_ACCOUNTS, usage.manifest(subject), timeout_seconds=self._timeout_seconds
+                )
+            except error.AlreadyExistsError:
+                body = await self._client.get(USAGE_ACCOUNTS, subject.account, timeout_seconds=self._timeout_seconds)
+            return decode_usage(body)
 
     async def is_stored(self, account: Account) -> bool:
         """Whether the quota has that very version now; its status, with all who wait, is not sent for it."""
@@ -111,14 +147,14 @@ class QuotaStore:
             "apiVersion": resource.api_version,
             "kind": resource.kind,
             "metadata": {**metadata, "namespace": place} if place else metadata,
-            "status": (leaf if domain.is_leaf(account.namespace) else karmadaquota).status(account, used),
+            "status": _status(account, used),
         }
         with _translated(), _counted():
             written = await self._client.replace(
                 resource, own, body, place, subresource="status", timeout_seconds=self._timeout_seconds
             )
             metrics.status_writes.inc()
-            return decode_elastic(written) if domain.is_leaf(account.namespace) else decode_quota(written)
+            return _decode(account.namespace, written)
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
         """The version of a binding as it is stored now."""
@@ -148,8 +184,9 @@ class QuotaStore:
     async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         """The bindings of a domain and their versions, as they are stored now."""
         places: set[str | None] = {namespace}
-        if domain.is_leaf(namespace):
-            # Which bindings are under a leaf is not in what lists can select by: all are read, of wherever it matters.
+        if not domain.is_namespace(namespace):
+            # Which bindings are under a leaf, or whose they are, is not in what lists can select by: all are read, of
+            # wherever it matters.
             places = {None} if among is None else {domain.binding_in(namespace, name).namespace for name in among}
         found = await asyncio.gather(*(self._versions(place) for place in places))
         return {domain.name_in(namespace, key): version for one in found for key, version in one.items()}
@@ -197,6 +234,6 @@ def _translated() -> Iterator[None]:
         yield
     except (error.ConflictError, error.NotFoundError) as problem:
         raise store.ConflictError(str(problem)) from problem
-    except (error.KubeError, karmadaquota.QuotaError, ElasticError, codec.CodecError) as problem:
+    except (error.KubeError, karmadaquota.QuotaError, ElasticError, usage.UsageError, codec.CodecError) as problem:
         log.warning("store.failed", problem=str(problem))
         raise store.UnreachableError(str(problem)) from problem

@@ -27,6 +27,7 @@ from federation_quota.api.karmadaquota import KarmadaQuota
 from federation_quota.api.meta import Model
 from federation_quota.elastic import leaf
 from federation_quota.health import Health
+from federation_quota.identity import Identities
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client, Page
 from federation_quota.kube.discovery import Discovery
@@ -50,18 +51,22 @@ from webhook.bindings import BindingReview
 from webhook.deliberation import Deliberation
 from webhook.elastic import ElasticReview
 from webhook.holding import Holding
+from webhook.identity import IdentityReview
 from webhook.namespaces import NamespaceReview
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
+from webhook.writers import refuse_writer
 
 TEAM = "team-a"
 REPLICA = "here"
 PATHS = (
     hooks.VALIDATE_BINDINGS,
     hooks.STAMP_BINDINGS,
+    hooks.GUARD_BINDINGS,
+    hooks.STAMP_TEMPLATES,
     hooks.VALIDATE_QUOTAS,
     hooks.VALIDATE_ELASTIC,
     hooks.MANAGE_ELASTIC,
@@ -269,6 +274,8 @@ class World:
             {
                 hooks.VALIDATE_BINDINGS: bindings,
                 hooks.STAMP_BINDINGS: holding,
+                hooks.GUARD_BINDINGS: refuse_writer,
+                hooks.STAMP_TEMPLATES: IdentityReview(Identities(administrators=frozenset({"steward"}))),
                 hooks.VALIDATE_QUOTAS: QuotaReview(_is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
