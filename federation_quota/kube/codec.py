@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from federation_quota import charge, pod_usage, stamp
+from federation_quota import charge, pending, pod_usage, stamp
 from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
 from federation_quota.charge import STANDARD, ComponentTerms, Target, Tariff, Terms
 from federation_quota.kube import wire
@@ -270,6 +270,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         capacity=intern(metadata.labels.capacity) if metadata.labels is not None else "",
         stamp=ours,
         scheduled_reason=_scheduled_reason(shape.status),
+        pending=pending.decode(metadata.annotations.pending) if metadata.annotations is not None else None,
         created=metadata.creation_timestamp or "",
         fault=fault,
     )
