@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TRUE
+from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TENANT_LABEL, TRUE
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
@@ -22,6 +22,7 @@ VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
 VALIDATE_WORKS: Final = "/validate/works"
+VALIDATE_TENANTS: Final = "/validate/tenants"
 WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
@@ -95,6 +96,7 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
                     {"name": "by-somebody-else", "expression": f"!({_IS_ADMINISTRATOR})"},
                 ),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
+                _hook("tenants.quota.karmada.io", url + VALIDATE_TENANTS, bundle, _namespaces(), *_assigned()),
             ],
         ),
         _configuration(
@@ -171,6 +173,10 @@ def _elastic(resources: list[str]) -> dict[str, Any]:
     return {**_rule("quota.karmada.io", "v1alpha1", resources, ["CREATE", "UPDATE", "DELETE"]), "scope": "*"}
 
 
+def _namespaces() -> dict[str, Any]:
+    return {**_rule("", "v1", ["namespaces"]), "scope": "Cluster"}
+
+
 def _works() -> dict[str, Any]:
     return _rule("work.karmada.io", "v1alpha1", ["works"])
 
@@ -222,6 +228,20 @@ def _changes() -> dict[str, str]:
 
 def _spec_changes() -> dict[str, str]:
     return {"name": "spec-changes", "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+
+
+def _assigned() -> list[dict[str, str]]:
+    """Namespaces that come to be another tenant's, by somebody who may not say so: of either tenant."""
+    new, old = (_value(owner, "labels", TENANT_LABEL) for owner in ("object", "oldObject"))
+    old = f"(request.operation == 'CREATE' ? '' : {old})"
+    may = "authorizer.group('quota.karmada.io').resource('tenants').name({}).check('assign').allowed()"
+    return [
+        {"name": "changes-its-tenant", "expression": f"{new} != {old}"},
+        {
+            "name": "by-who-may-not",
+            "expression": " || ".join(f"({one} != '' && !{may.format(one)})" for one in (new, old)),
+        },
+    ]
 
 
 def _dispatched() -> list[dict[str, str]]:

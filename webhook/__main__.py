@@ -43,7 +43,7 @@ from federation_quota.monitoring import Address, Monitor
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
 from federation_quota.validators import Validator, registry
-from webhook import loading
+from webhook import assignment, loading
 from webhook.advice import Advice
 from webhook.asks import AskList
 from webhook.bindings import BindingReview
@@ -275,6 +275,7 @@ class Replica:
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_WORKS: works,
+                hooks.VALIDATE_TENANTS: assignment.refuse_assignment,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
             },

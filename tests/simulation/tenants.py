@@ -43,9 +43,9 @@ from webhook.validation import Change, Objection, Validation
 SYSTEM = "system"
 NAMESPACES = {"shop": "shop", "shop-eu": "shop", "bank": "bank"}
 """Each with its tenant."""
-LIMIT = 12
+LIMIT = 20
 LONGEST_WRITE_SECONDS = 34.0
-SECONDS = 600.0
+SECONDS = 400.0
 STALL_CHANCE = 0.002
 """That a watch stalls, each time that it has something to bring."""
 
@@ -351,7 +351,7 @@ class Scenario:
         rng = self.world.rng
         while True:
             # Long pauses now and then: titles are given up only when nobody comes.
-            await asyncio.sleep(rng.expovariate(4) if rng.random() > 0.02 else rng.uniform(5, 30))
+            await asyncio.sleep(rng.expovariate(2) if rng.random() > 0.03 else rng.uniform(5, 30))
             live = [one for one in self.world.replicas if not one.api.is_dead]
             if live:
                 tasks.create_task(self._request(rng.choice(live)))
@@ -360,7 +360,7 @@ class Scenario:
         world, rng = self.world, self.world.rng
         namespace = rng.choice(list(NAMESPACES))
         stored = [one for key, one in world.bindings.items() if key.namespace == namespace]
-        if stored and rng.random() < 0.45:
+        if stored and rng.random() < 0.5:
             world.delete_binding(rng.choice(stored).key)
             return
         old = rng.choice(stored) if stored and rng.random() < 0.4 else None
@@ -378,7 +378,7 @@ class Scenario:
         for answer in answers:
             world.note(type(answer).__name__)
         if all(isinstance(one, Allowed) for one in answers) and rng.random() > 0.05:
-            await asyncio.sleep(rng.expovariate(200) if rng.random() > 0.05 else rng.uniform(0, LONGEST_WRITE_SECONDS))
+            await asyncio.sleep(rng.expovariate(200) if rng.random() > 0.2 else rng.uniform(0, LONGEST_WRITE_SECONDS))
             self._land(new, old)
 
     async def _judged(self, replica: Replica, new: Binding, ask: Ask) -> Answer | Objection:
@@ -421,10 +421,10 @@ class Scenario:
         world, rng = self.world, self.world.rng
         numbers = itertools.count(3)
         while True:
-            await asyncio.sleep(rng.uniform(5, 60))
+            await asyncio.sleep(rng.uniform(3, 40))
             live = [one for one in world.replicas if not one.api.is_dead]
             victim = rng.choice(live)
-            match rng.choice(["crash", "leave", "unreachable", "start", "nothing"]):
+            match rng.choice(["crash", "leave", "unreachable", "start", "start"]):
                 case "crash" if len(live) > 1:
                     world.note("crash")
                     victim.crash()

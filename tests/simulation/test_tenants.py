@@ -1,10 +1,12 @@
 """One request of a tenant at a time, and no more than its validator allows: many seeds, and with parts missing."""
 
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
+import structlog
 
 from federation_quota.kube.roster import Roster
 from federation_quota.ledger.legacy import Legacy
@@ -24,6 +26,8 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 
 def run(seed: int) -> tuple[int, str, dict[str, int]]:
     """One seed: what was violated, if anything, and what happened in it."""
+    # Much goes wrong there, and is said each time.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     scenario: Scenario | None = None
 
     async def main() -> None:
@@ -31,7 +35,10 @@ def run(seed: int) -> tuple[int, str, dict[str, int]]:
         scenario = Scenario(seed)
         await scenario.run()
 
-    clock.run(main())
+    try:
+        clock.run(main())
+    finally:
+        structlog.reset_defaults()
     assert scenario is not None
     return seed, scenario.world.violation, scenario.world.counts
 
