@@ -9,10 +9,11 @@ People see the note as a condition of the binding and, once, in Events.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import structlog
 
@@ -27,13 +28,11 @@ from federation_quota.kube.error import ConflictError, NotFoundError
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 from federation_quota.kube.workqueue import WorkQueue
-from federation_quota.pending import Pending
+from federation_quota.pending import CONDITION, Pending
 from federation_quota.stamp import PENDING_ANNOTATION
 
 log = structlog.get_logger()
 
-PENDING: Final = "QuotaPending"
-"""The condition of a binding that waits for a validator."""
 REFUSED: Final = "ValidatorRefused"
 # What the webhook remembers of a refused creation: until it comes again and is held, whatever was freed since counts.
 UNDER_WAY_SECONDS: Final = 60.0
@@ -69,7 +68,6 @@ class PendingController:
         self._on_due = on_due
         self._notes: dict[ObjectKey, _Note] = {}
         self._fell_at: dict[str, float] = {}  # by tenant
-        self._told: dict[ObjectKey, str] = {}  # what its condition says
         self._queue: WorkQueue[ObjectKey] = WorkQueue("pending", coalesce_seconds=COALESCE_SECONDS)
 
     def __len__(self) -> int:
@@ -89,7 +87,7 @@ class PendingController:
         if binding is None:
             return
         now, key = asyncio.get_running_loop().time(), binding.key
-        had, has = before.pending if before else None, after.pending if after else None
+        has = after.pending if after else None
         if before is not None and _falls(before, after):
             self._fell(self._tenant_of(key.namespace), now)
         known = self._notes.get(key)
@@ -98,7 +96,7 @@ class PendingController:
         elif known is None or known.pending != has:
             seen_at = now - UNDER_WAY_SECONDS if known is None else now
             self._notes[key] = _Note(has, seen_at, now + has.retry_seconds)
-        if has is not None or had is not None:
+        if after is not None and (has is not None or after.said_pending):
             self._queue.add(key)
 
     def rests_until(self, binding: Binding) -> float:
@@ -106,7 +104,9 @@ class PendingController:
         note = self._notes.get(binding.key)
         if note is None or self._fell_at.get(self._tenant_of(binding.key.namespace), note.seen_at) > note.seen_at:
             return 0.0
-        return note.due_at
+        # Of what is held, its owner may want something else by now, or no more than it has.
+        is_other = binding.is_held and binding.demand.maximum(binding.assigned) != note.pending.charge
+        return 0.0 if is_other else note.due_at
 
     def tried(self, binding: Binding) -> None:
         """It was tried just now: what was freed before that has been taken into account."""
@@ -117,7 +117,6 @@ class PendingController:
 
     async def run(self, client: Client) -> NoReturn:
         """Look after the notes, until cancelled; the views are complete."""
-        self._told.clear()
         for key in self._notes:
             self._queue.add(key)
         async with asyncio.TaskGroup() as tasks:
@@ -141,16 +140,14 @@ class PendingController:
         """Tell people of a note, take it off what no longer waits, and say so when its time has come."""
         binding = self._mirror.bindings.get(key)
         if binding is None:
-            self._told.pop(key, None)
             return None
         note = binding.pending
         if note is not None and not binding.is_held and note.is_over(binding.charge, binding.template.version):
             await patch_binding(client, binding, {"metadata": {"annotations": {PENDING_ANNOTATION: None}}})
             return None
-        if self._told.get(key, "") != _said(note) and not await self._tell(binding, client):
-            return COALESCE_SECONDS
+        if binding.said_pending != (note.said if note is not None else ""):
+            await self._tell(binding, client)
         if note is None:
-            self._told.pop(key, None)
             return None
         left = self.rests_until(binding) - asyncio.get_running_loop().time()
         if left <= 0:
@@ -158,42 +155,34 @@ class PendingController:
             return PATROL_SECONDS
         return left
 
-    async def _tell(self, binding: Binding, client: Client) -> bool:
-        """Have the binding's status say what its note says; whether it does."""
+    async def _tell(self, binding: Binding, client: Client) -> None:
+        """Have the binding's status say what its note says. Where Karmada writes meanwhile, it is looked at again."""
         key, note = binding.key, binding.pending
-        try:
+        with contextlib.suppress(ConflictError, NotFoundError):
             body = await client.get(RESOURCE_BINDINGS, key.name, key.namespace, timeout_seconds=TIMEOUT_SECONDS)
             stored = codec.decode_object(body)
-            known = (stored.get("status") or {}).get("conditions") or []
-            wanted = condition.merge(
-                known,
-                [Finding(PENDING, True, REFUSED, _said(note))] if note is not None else [],
-                of=[PENDING],
+            conditions = condition.merge(
+                (stored.get("status") or {}).get("conditions") or [],
+                [Finding(CONDITION, True, REFUSED, note.said)] if note is not None else [],
+                of=[CONDITION],
                 now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 generation=stored["metadata"].get("generation") or 0,
             )
-            if _texts(wanted) != _texts(known):
-                change = {
-                    "metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]},
-                    "status": {"conditions": wanted},
-                }
-                await client.patch(
-                    RESOURCE_BINDINGS,
-                    key.name,
-                    change,
-                    key.namespace,
-                    subresource="status",
-                    field_manager=names.FIELD_MANAGER,
-                    timeout_seconds=TIMEOUT_SECONDS,
-                )
-        except ConflictError:
-            return False  # Karmada wrote meanwhile
-        except NotFoundError:
-            return True
-        if note is not None:
-            self._reporting.pending(binding, note)
-        self._told[key] = _said(note)
-        return True
+            change = {
+                "metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]},
+                "status": {"conditions": conditions},
+            }
+            await client.patch(
+                RESOURCE_BINDINGS,
+                key.name,
+                change,
+                key.namespace,
+                subresource="status",
+                field_manager=names.FIELD_MANAGER,
+                timeout_seconds=TIMEOUT_SECONDS,
+            )
+            if note is not None:
+                self._reporting.pending(binding, note)
 
 
 def _falls(before: Binding, after: Binding | None) -> bool:
@@ -201,11 +190,3 @@ def _falls(before: Binding, after: Binding | None) -> bool:
         return bool(before.charge)
     now = after.charge
     return now is not before.charge and any(now[name] < amount for name, amount in before.charge.items())
-
-
-def _texts(conditions: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
-    return sorted((one["type"], one["status"], one.get("reason"), one.get("message")) for one in conditions)
-
-
-def _said(note: Pending | None) -> str:
-    return f"validator {note.validator}: {note.message}" if note is not None else ""

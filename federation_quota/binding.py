@@ -91,6 +91,8 @@ class Binding:
     """Why it is not scheduled, where Karmada's scheduler said so: `QuotaExceeded`, `NoClusterFit`."""
     pending: Pending | None = None
     """What a validator refused of it, and is to be asked about again."""
+    said_pending: str = ""
+    """What its condition says of that."""
     created: str = ""
     """The creationTimestamp as it is written: these sort by age."""
     fault: str = ""

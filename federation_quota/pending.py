@@ -14,6 +14,9 @@ from typing import Final
 from federation_quota.quantity import QuantityError
 from federation_quota.resources import Resources
 
+CONDITION: Final = "QuotaPending"
+"""The condition of a binding that has a note."""
+
 # For who gives no time: somebody's budget may have been raised, of which nobody hears.
 RETRY_SECONDS: Final = 60
 SOONEST_SECONDS: Final = 1
@@ -50,6 +53,11 @@ class Pending:
             "template": str(self.template_version),
         }
         return json.dumps(fields, separators=(",", ":"))
+
+    @property
+    def said(self) -> str:
+        """What the condition says."""
+        return f"validator {self.validator}: {self.message}"
 
     def is_over(self, charge: Resources, template_version: int) -> bool:
         """Whether a binding that costs that, and is in line with that template, no longer waits for it."""

@@ -271,6 +271,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         stamp=ours,
         scheduled_reason=_scheduled_reason(shape.status),
         pending=pending.decode(metadata.annotations.pending) if metadata.annotations is not None else None,
+        said_pending=_said_pending(shape.status),
         created=metadata.creation_timestamp or "",
         fault=fault,
     )
@@ -356,6 +357,13 @@ def _scheduled_reason(status: wire.BindingStatus | None) -> str:
     for condition in (status.conditions if status else None) or ():
         if condition.type == "Scheduled" and condition.status == "False":
             return intern(condition.reason or "")
+    return ""
+
+
+def _said_pending(status: wire.BindingStatus | None) -> str:
+    for condition in (status.conditions if status else None) or ():
+        if condition.type == pending.CONDITION:
+            return condition.message or " "
     return ""
 
 

@@ -162,6 +162,7 @@ class Condition(Shape):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
 
 
 class JobStatus(Shape):

@@ -79,7 +79,6 @@ def ruled(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
     )
     federation = Federation(folder / "fed")
     federation.up(shape, guard)
-    product.grant_validators(federation.kubectl)
     try:
         yield Ruled(federation, files)
     finally:
@@ -103,7 +102,7 @@ def tenant(ruled: Ruled) -> Iterator[tuple[str, Stage, Stage]]:
     for place in places:
         metadata = {"name": place, "labels": {TENANT_LABEL: name}}
         ruled.federation.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    yield name, *(Stage(ruled.federation, place) for place in places)
+    yield name, Stage(ruled.federation, places[0]), Stage(ruled.federation, places[1])
     for place in places:
         ruled.federation.kubectl("delete", "namespace", place, "--wait=false")
 
@@ -234,8 +233,7 @@ def test_growth_waits_while_what_runs_goes_on_and_what_cannot_be_held_is_noted(
     eventually(lambda: note(stage, "web").get("charge", {}).get("cpu") == "600m", what="it is noted")
     assert not is_held(stage, "web")
     other.delete("deployment", "first")
-    requests = lambda: (stage.binding("web") or {})["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]  # noqa: E731
-    eventually(lambda: requests() == "200m", what="it arrives")
+    eventually(lambda: _request(stage.binding("web")) == "200m", what="it arrives")
     eventually(lambda: not note(stage, "web"))
 
 
@@ -330,6 +328,10 @@ def _namespace(rule: Ruled, name: str, tenant: str, user: str) -> None:
     metadata = {"name": name, "labels": {TENANT_LABEL: tenant}}
     manifest = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     rule.federation.kubectl("create", "-f", "-", user, manifest=manifest)
+
+
+def _request(found: dict[str, Any] | None) -> object:
+    return found and found["spec"]["replicaRequirements"]["resourceRequest"]["cpu"]
 
 
 def _bindings(stage: Stage) -> list[dict[str, Any]]:

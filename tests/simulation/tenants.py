@@ -47,7 +47,9 @@ LIMIT = 20
 LONGEST_WRITE_SECONDS = 34.0
 SECONDS = 400.0
 STALL_CHANCE = 0.002
-"""That a watch stalls, each time that it has something to bring."""
+"""That a watch stalls, each time that it has something to bring,"""
+STALL_SECONDS = (1.0, 90.0)
+"""and for how long."""
 
 
 class World:
@@ -59,6 +61,7 @@ class World:
         self.leases: dict[str, dict[str, Any]] = {}
         self.bindings: dict[ObjectKey, Binding] = {}
         self.replicas: list[Replica] = []
+        self.flights: list[tuple[Binding, Binding | None]] = []  # allowed and to be stored, and what was reviewed
         self.inside: dict[str, str] = {}  # by tenant, who is asking the validator about it
         self.counts: dict[str, int] = {}
         self.violation = ""
@@ -95,12 +98,26 @@ class World:
         self.bindings[stored.key] = stored
         for one in self.replicas:
             one.events.put_nowait((stored, False))
-        tenant = NAMESPACES[binding.key.namespace]
-        total = sum(
-            one.demand["cpu"].nano // 10**9 for one in self.bindings.values() if NAMESPACES[one.key.namespace] == tenant
-        )
+        self.check(NAMESPACES[binding.key.namespace])
+
+    def total(self, tenant: str) -> int:
+        """What a tenant has, or will have by what was allowed."""
+        found = {key: _cores(one) for key, one in self.bindings.items() if NAMESPACES[key.namespace] == tenant}
+        for new, old in self.flights:
+            if NAMESPACES[new.key.namespace] == tenant and self.can_land(new, old):
+                found[new.key] = max(found.get(new.key, 0), _cores(new))
+        return sum(found.values())
+
+    def check(self, tenant: str) -> None:
+        """Whether that is no more than the validator allows."""
+        total = self.total(tenant)
         if total > LIMIT:
             self.violate(f"tenant {tenant} has {total} of {LIMIT}")
+
+    def can_land(self, new: Binding, old: Binding | None) -> bool:
+        """Whether the API server would still store it: on what was reviewed, or not at all."""
+        stored = self.bindings.get(new.key)
+        return (stored is None) if old is None else (stored is not None and stored.version == old.version)
 
     def delete_binding(self, key: ObjectKey) -> None:
         gone = self.bindings.pop(key, None)
@@ -108,6 +125,10 @@ class World:
             last = replace(gone, version=self.next_version())
             for one in self.replicas:
                 one.events.put_nowait((last, True))
+
+
+def _cores(binding: Binding) -> int:
+    return int(binding.demand["cpu"].nano // 10**9)
 
 
 class Api:
@@ -312,7 +333,7 @@ class Replica:
 
     async def _lag(self) -> None:
         rng = self.world.rng
-        await asyncio.sleep(rng.expovariate(300) if rng.random() > STALL_CHANCE else rng.uniform(1, 90))
+        await asyncio.sleep(rng.expovariate(300) if rng.random() > STALL_CHANCE else rng.uniform(*STALL_SECONDS))
 
     def crash(self) -> None:
         self.api.is_dead = True
@@ -360,7 +381,7 @@ class Scenario:
         world, rng = self.world, self.world.rng
         namespace = rng.choice(list(NAMESPACES))
         stored = [one for key, one in world.bindings.items() if key.namespace == namespace]
-        if stored and rng.random() < 0.5:
+        if stored and rng.random() < (0.5 if world.total(NAMESPACES[namespace]) > 0.8 * LIMIT else 0.05):
             world.delete_binding(rng.choice(stored).key)
             return
         old = rng.choice(stored) if stored and rng.random() < 0.4 else None
@@ -378,8 +399,12 @@ class Scenario:
         for answer in answers:
             world.note(type(answer).__name__)
         if all(isinstance(one, Allowed) for one in answers) and rng.random() > 0.05:
+            flight = (new, old)
+            world.flights.append(flight)
+            world.check(NAMESPACES[namespace])
             await asyncio.sleep(rng.expovariate(200) if rng.random() > 0.2 else rng.uniform(0, LONGEST_WRITE_SECONDS))
             self._land(new, old)
+            world.flights.remove(flight)
 
     async def _judged(self, replica: Replica, new: Binding, ask: Ask) -> Answer | Objection:
         review = codec.AdmissionRequest(
@@ -411,9 +436,7 @@ class Scenario:
             replica.tasks.remove(judging)
 
     def _land(self, new: Binding, old: Binding | None) -> None:
-        """What the API server does with an admitted request: stored on what was reviewed, or not at all."""
-        stored = self.world.bindings.get(new.key)
-        if (stored is None) if old is None else (stored is not None and stored.version == old.version):
+        if self.world.can_land(new, old):
             self.world.store_binding(new)
 
     async def _trouble(self) -> None:

@@ -93,6 +93,7 @@ def no_wait_for_what_the_last_holder_saw(patch: pytest.MonkeyPatch) -> None:
     """Who takes over judges by a view that is further behind."""
     original = Grants.legacy
     patch.setattr(Grants, "legacy", lambda self: Legacy(0, original(self).admissions))
+    patch.setattr(tenants, "STALL_CHANCE", 0.02)
 
 
 def nothing_is_counted_until_it_is_stored(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,8 @@ def grants_end_without_a_look(patch: pytest.MonkeyPatch) -> None:
         return LiveLook(None)
 
     patch.setattr(Replica, "_look", look)
-    patch.setattr(tenants, "STALL_CHANCE", 0.05)
+    patch.setattr(tenants, "STALL_CHANCE", 0.02)
+    patch.setattr(tenants, "STALL_SECONDS", (70.0, 120.0))
 
 
 def a_doubtful_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
