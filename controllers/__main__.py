@@ -20,6 +20,7 @@ from controllers.elastic.trees import TreeController
 from controllers.elastic.watching import Watching, decode
 from controllers.installation import Installation
 from controllers.members import Members
+from controllers.pending import PendingController
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
@@ -55,6 +56,7 @@ from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.placement import Placements
+from federation_quota.tenants import tenant as tenants
 
 log = structlog.get_logger()
 
@@ -169,12 +171,17 @@ class Candidate:
         self._accounts = AccountController(
             self._quotas, self._bindings, self._observation, store, self._members, reporting
         )
+        self._pending = PendingController(
+            self._bindings, reporting, tenant_of=self._tenant_of, on_due=self._pending_due
+        )
         self._waking = WakingController(
             self._observation,
             self._bindings,
             store,
             reporting,
             is_warning_only=settings.is_warning_only,
+            rests_until=self._pending.rests_until,
+            tried=self._pending.tried,
         )
         quotas = Reflector(
             federation,
@@ -190,7 +197,13 @@ class Candidate:
         self._watching = Watching(self._observation, self._bindings, counting=Counting(self._members))
         self._forest = ForestMirror(federation, self._forest_changed)
         self._trees = TreeController(
-            self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
+            self._watching,
+            self._forest,
+            store,
+            reporting,
+            is_warning_only=settings.is_warning_only,
+            rests_until=self._pending.rests_until,
+            tried=self._pending.tried,
         )
         leaves = [
             Reflector(
@@ -220,6 +233,7 @@ class Candidate:
                 "accounts": not_stuck(self._queue.busy_seconds),
                 "waking": not_stuck(self._waking.busy_seconds),
                 "trees": not_stuck(self._trees.busy_seconds),
+                "pending": not_stuck(self._pending.busy_seconds),
             },
         )
 
@@ -266,6 +280,7 @@ class Candidate:
                 tasks.create_task(self._queue.serve(self._accounts.reconcile))
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._wake())
+            tasks.create_task(self._pending.run(self._led))
             tasks.create_task(self._keep_trees())
 
     async def _keep_trees(self) -> None:
@@ -340,7 +355,12 @@ class Candidate:
                 dump.describe_account(account, view, self._accounts.age_seconds)
                 for _, account in sorted(self._quotas.accounts.items())
             ],
-            "queues": lambda: [self._queue.describe(), *self._waking.describe(), self._trees.describe()],
+            "queues": lambda: [
+                self._queue.describe(),
+                *self._waking.describe(),
+                self._trees.describe(),
+                self._pending.describe(),
+            ],
             "reflectors": lambda: [one.describe() for one in reflectors],
         }
 
@@ -356,6 +376,16 @@ class Candidate:
     def _forest_changed(self) -> None:
         self._trees.forest_changed()
 
+    def _tenant_of(self, namespace: str) -> str:
+        known = self._forest.namespaces.items.get(namespace)
+        return tenants.of(namespace, known.value.labels if known else {})
+
+    def _pending_due(self, binding: Binding) -> None:
+        """What a validator refused may be tried: by its tree, or by who wakes."""
+        if binding.stamp.leaf:
+            self._trees.account_changed(binding.stamp.leaf)
+        self._waking.look_at(binding.key.namespace)
+
     def _pods_changed(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:
             for name in self._quotas.names(namespace):
@@ -370,6 +400,7 @@ class Candidate:
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)
         self._unowned.binding_changed(before, after)
+        self._pending.binding_changed(before, after)
         self._waking.binding_changed(before, after)
         self._trees.binding_changed(before, after)
         binding = after or before

@@ -16,7 +16,14 @@ from typing import Any, Final
 from federation_quota.group_resource import WORKLOADS, GroupResource, by_group
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, OWNER_ANNOTATION, QUOTA_NAME_LABEL, STAMP_ANNOTATION, TRUE
+from federation_quota.stamp import (
+    HELD_LABEL,
+    OWNER_ANNOTATION,
+    QUOTA_NAME_LABEL,
+    STAMP_ANNOTATION,
+    TENANT_LABEL,
+    TRUE,
+)
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
@@ -27,6 +34,7 @@ VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
 VALIDATE_NAMESPACES: Final = "/validate/namespaces"
 VALIDATE_WORKS: Final = "/validate/works"
+VALIDATE_TENANTS: Final = "/validate/tenants"
 WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
@@ -107,6 +115,7 @@ def configurations(
                     {"name": "by-somebody-else", "expression": f"!({_IS_ADMINISTRATOR})"},
                 ),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
+                _hook("tenants.quota.karmada.io", url + VALIDATE_TENANTS, bundle, _namespaces(), *_assigned()),
             ],
         ),
         _configuration(
@@ -213,6 +222,10 @@ def _elastic(resources: list[str]) -> dict[str, Any]:
     return {**_rule("quota.karmada.io", "v1alpha1", resources, ["CREATE", "UPDATE", "DELETE"]), "scope": "*"}
 
 
+def _namespaces() -> dict[str, Any]:
+    return {**_rule("", "v1", ["namespaces"]), "scope": "Cluster"}
+
+
 def _works() -> dict[str, Any]:
     return _rule("work.karmada.io", "v1alpha1", ["works"])
 
@@ -287,6 +300,20 @@ def _labels_change() -> dict[str, str]:
 def _owner_changes() -> dict[str, str]:
     new, old = (_value(one, "annotations", OWNER_ANNOTATION) for one in ("object", "oldObject"))
     return {"name": "owner-is-new-or-changes", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
+
+
+def _assigned() -> list[dict[str, str]]:
+    """Namespaces that come to be another tenant's, by somebody who may not say so: of either tenant."""
+    new, old = (_value(owner, "labels", TENANT_LABEL) for owner in ("object", "oldObject"))
+    old = f"(request.operation == 'CREATE' ? '' : {old})"
+    may = "authorizer.group('quota.karmada.io').resource('tenants').name({}).check('assign').allowed()"
+    return [
+        {"name": "changes-its-tenant", "expression": f"{new} != {old}"},
+        {
+            "name": "by-who-may-not",
+            "expression": " || ".join(f"({one} != '' && !{may.format(one)})" for one in (new, old)),
+        },
+    ]
 
 
 def _dispatched() -> list[dict[str, str]]:

@@ -42,6 +42,8 @@ from federation_quota.ledger.reservation import Reservation
 from federation_quota.monitoring import Address, Monitor
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
+from federation_quota.validators import Validator, registry
+from webhook import assignment, loading
 from webhook.advice import Advice
 from webhook.asks import AskList
 from webhook.bindings import BindingReview
@@ -51,10 +53,12 @@ from webhook.holding import Holding
 from webhook.identity import IdentityReview
 from webhook.leaves import Leaves
 from webhook.namespaces import NamespaceReview, runs_uncharged
+from webhook.pending import PendingList, writer
 from webhook.prospects import Prospects
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
+from webhook.validators import Validators
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
 from webhook.writers import refuse_writer
@@ -62,6 +66,7 @@ from webhook.writers import refuse_writer
 log = structlog.get_logger()
 
 READY_LOOK_SECONDS = 0.1
+LONGEST_VALIDATION_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,9 @@ class Settings:
     is_warning_only: bool
     shares_port: bool
     drain_seconds: float
+    validators: tuple[Validator, ...]  # that are on
+    validator_settings: Mapping[str, Mapping[str, str]]  # by validator
+    validator_seconds: float
 
 
 def flags() -> common.Parser:
@@ -112,6 +120,9 @@ def flags() -> common.Parser:
     parser.setting("--warn-only", "Let everything through and only warn: the break-glass.", "false", ["true", "false"])
     parser.setting("--share-port", "Share the port with other replicas on this machine.", "false", ["true", "false"])
     parser.setting("--drain-seconds", "How long to go on answering after a request to end.", "5")
+    parser.setting("--validators", "Names, comma separated, of the installed validators to ask.", "")
+    parser.setting("--validator-settings", "What they are told: VALIDATOR.KEY=VALUE, comma separated.", "")
+    parser.setting("--validator-seconds", "How long a validator may take for an answer.", "2")
     return parser
 
 
@@ -129,6 +140,13 @@ def parse(arguments: list[str] | None = None) -> Settings:
         drain_seconds = float(options.drain_seconds)
     except ValueError:
         parser.error(f"--drain-seconds {options.drain_seconds!r} is not a number")
+    validator_seconds = _limit(parser, options.validator_seconds)
+    wanted = common.names(options.validators)
+    try:
+        validator_settings = registry.settings(options.validator_settings, wanted)
+        validators = loading.load(wanted)
+    except registry.ValidatorError as problem:
+        raise SystemExit(f"{parser.prog}: {problem}") from None
     return Settings(
         common=common.common(options),
         address=address,
@@ -145,7 +163,21 @@ def parse(arguments: list[str] | None = None) -> Settings:
         is_warning_only=options.warn_only == "true",
         shares_port=options.share_port == "true",
         drain_seconds=drain_seconds,
+        validators=validators,
+        validator_settings=validator_settings,
+        validator_seconds=validator_seconds,
     )
+
+
+def _limit(parser: common.Parser, text: str) -> float:
+    """A time limit that leaves the rest of a review some time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_VALIDATION_SECONDS:
+        parser.error(f"--validator-seconds {text!r}: it is a number, at most {LONGEST_VALIDATION_SECONDS:g}")
+    return seconds
 
 
 class _Meter:
@@ -223,6 +255,20 @@ class Replica:
         self._changes = SharedUnderway(federation, namespace)
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._asks = AskList(self._leaf, mirror, store)
+        self._pending = PendingList(mirror, writer(federation))
+        self._validators = Validators(
+            settings.validators,
+            federation,
+            namespace,
+            presence=self._presence,
+            store=store,
+            observation=observation,
+            labels=self._labels,
+            look=self._look_at_labels,
+            namespaces=self._forest.namespaces,
+            limit_seconds=settings.validator_seconds,
+            is_warning_only=settings.is_warning_only,
+        )
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
@@ -262,6 +308,7 @@ class Replica:
             note=self._waiting.note,
             leaf=lambda name: None if settings.is_warning_only else self._leaves.account(name),
             has_leaves=lambda: self._leaves.exist,
+            pending=self._pending.find,
         )
         self._health = Health(
             ready={**self._conditions(), "listening": self._why_not_listening},
@@ -279,6 +326,8 @@ class Replica:
                     holding.would_hold,
                     self._waiting.note,
                     self._asks.note,
+                    self._validators.validation,
+                    self._pending,
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.GUARD_BINDINGS: refuse_writer,
@@ -288,6 +337,7 @@ class Replica:
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, is_busy),
                 hooks.VALIDATE_WORKS: works,
+                hooks.VALIDATE_TENANTS: assignment.refuse_assignment,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
             },
@@ -298,15 +348,19 @@ class Replica:
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
+        await self._validators.start(self._settings.validator_settings)
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
         watched = (*self._trust.reflectors, *self._forest.reflectors, self._changes.reflector)
-        runs += [self._waiting.run(), self._asks.run(), *(reflector.run() for reflector in watched)]
+        runs += [self._waiting.run(), self._asks.run(), self._pending.run(), *(one.run() for one in watched)]
+        runs += self._validators.runs()
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
         async with self._monitor():
             if await self._is_ready(stopping):
                 await self._serve(stopping)
-        await asyncio.gather(self._waiting.drain(timeout_seconds=1.0), self._asks.drain(timeout_seconds=1.0))
+        lists = (self._waiting, self._asks, self._pending)
+        await asyncio.gather(*(one.drain(timeout_seconds=1.0) for one in lists))
+        await self._validators.stop(timeout_seconds=2.0)
         await self._accountant.give_back(timeout_seconds=2.0)
         presence.cancel()
         for task in background:
@@ -369,6 +423,7 @@ class Replica:
 
     def _rewind(self, resource: Resource) -> None:
         self._lag.rewind()
+        self._validators.rewind()
         self._accountant.rewind(lambda place: resource_of(place) == resource)
 
     def _holders(self, namespace: str) -> list[str]:
@@ -436,6 +491,8 @@ class Replica:
             ],
             "waiting": self._waiting.describe,
             "asks": self._asks.describe,
+            "pending": self._pending.describe,
+            "tenants": self._validators.describe,
             "reflectors": lambda: [one.describe() for one in reflectors],
             "certificate": lambda: asdict(self._keeper.status),
         }

@@ -84,7 +84,11 @@ class TreeController:
         reporting: Reporting,
         *,
         is_warning_only: bool = False,
+        rests_until: Callable[[Binding], float] = lambda _binding: 0.0,  # what a validator refused is left until then
+        tried: Callable[[Binding], None] = lambda _binding: None,
     ) -> None:
+        self._rests_until = rests_until
+        self._tried = tried
         self._watching = watching
         self._forest = forest
         self._store = store
@@ -185,7 +189,8 @@ class TreeController:
             for name in self._watching.count(forest):
                 self._queue.add(name)
             return None
-        resting = {name for name, rest in self._rests.items() if rest.until > clock}
+        pending = self._pending(clock)
+        resting = {name for name, rest in self._rests.items() if rest.until > clock} | pending.keys()
         looked = self._watching.look(tree, forest, clock=clock, resting=resting)
         if looked is None:
             return BEHIND_SECONDS
@@ -206,8 +211,14 @@ class TreeController:
             looks.append(await self._report_tree(tree, estate, seen, found, client))
         looks += [None if found.next_look is None else found.next_look - clock]
         looks += [rest.until - clock for rest in self._rests.values() if rest.until > clock]
+        looks += [until - clock for until in pending.values()]
         looks += [YOUNG_SECONDS] if is_young else []
         return min((max(one, 0.0) for one in looks if one is not None), default=None)
+
+    def _pending(self, clock: float) -> dict[str, float]:
+        """Those whom a validator refused, and when their time comes."""
+        noted = (one for here in self._watching.by_leaf.values() for one in here.values() if one.pending is not None)
+        return {str(one.key): until for one in noted if (until := self._rests_until(one)) > clock}
 
     async def _release_strays(self, forest: Forest, clock: float, client: Client) -> float | None:
         """Let go what waits for a quota that is gone. Where it falls under another, the webhook holds it for that."""
@@ -263,6 +274,8 @@ class TreeController:
         return BEHIND_SECONDS if outcomes - {Outcome.FAILED} else None
 
     def _released(self, binding: Binding) -> Callable[[Outcome], None]:
+        self._tried(binding)
+
         def done(outcome: Outcome) -> None:
             metrics.woken.labels("release", outcome.value).inc()
             log.info("tree.released", binding=str(binding.key), quota=binding.stamp.leaf, outcome=outcome.value)

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from federation_quota import charge, pod_usage, stamp
+from federation_quota import charge, pending, pod_usage, stamp
 from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
 from federation_quota.charge import STANDARD, ComponentTerms, Target, Tariff, Terms
 from federation_quota.kube import wire
@@ -271,6 +271,8 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         capacity=intern(metadata.labels.capacity) if metadata.labels is not None else "",
         stamp=ours,
         scheduled_reason=_scheduled_reason(shape.status),
+        pending=pending.decode(metadata.annotations.pending) if metadata.annotations is not None else None,
+        said_pending=_said_pending(shape.status),
         created=metadata.creation_timestamp or "",
         fault=fault,
     )
@@ -356,6 +358,13 @@ def _scheduled_reason(status: wire.BindingStatus | None) -> str:
     for condition in (status.conditions if status else None) or ():
         if condition.type == "Scheduled" and condition.status == "False":
             return intern(condition.reason or "")
+    return ""
+
+
+def _said_pending(status: wire.BindingStatus | None) -> str:
+    for condition in (status.conditions if status else None) or ():
+        if condition.type == pending.CONDITION:
+            return condition.message or " "
     return ""
 
 
