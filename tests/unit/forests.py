@@ -34,10 +34,14 @@ class Mirror(ForestMirror):
             reflector.synced.set()
         self.see(*stored)
 
-    def see(self, *stored: Object) -> None:
+        for reflector in self.reflectors:
+            reflector.refresh = self.refresh  # type: ignore[method-assign] # nobody runs them
+
+    def see(self, *stored: Object, version: int = 0) -> None:
         for one in stored:
             reflector = self._of(one)
             reflector._sink.upsert(reflector._decode(json.dumps(one).encode()))
+            reflector.version = max(reflector.version, version)
 
     def lose(self, one: Object) -> None:
         reflector = self._of(one)
