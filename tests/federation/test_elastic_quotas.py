@@ -13,7 +13,8 @@ import pytest
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
 from tests.federation.grove import Grove, Object, as_user, growing
-from tests.federation.stage import eventually
+from tests.federation.manifests import DIVIDED, deployment, policy
+from tests.federation.stage import Stage, eventually
 
 pytestmark = pytest.mark.federation
 
@@ -177,3 +178,23 @@ def _exists(grove: Grove, kind: str, name: str) -> bool:
             raise
         return False
     return True
+
+
+def test_a_namespace_stays_in_the_system_group_while_something_runs_there(grove: Grove, namespace: str) -> None:
+    stage = Stage(grove.federation, namespace)
+    grove.apply(grove.tree(systemGroup={"namespaces": [namespace]}), grove.composite("team", namespaces=["elsewhere"]))
+    stage.apply(policy(DIVIDED), deployment("web", 2))
+    eventually(lambda: sum(stage.clusters("web").values()) == 2, what="it runs, and is charged to nobody")
+    text = f"{namespace} cannot leave the system group of tree {grove.name} while workloads run there"
+    eventually(lambda: text in _said(grove, grove.tree()), what="every replica has seen that it runs")
+    assert text in grove.refusal(grove.tree())
+    stage.delete("deployment", "web")
+    eventually(lambda: "configured" in _said(grove, grove.tree()), what="nothing runs there")
+
+
+def _said(grove: Grove, one: Object) -> str:
+    """What is said about a change that is not made."""
+    try:
+        return grove.kubectl("apply", "--dry-run=server", "-f", "-", manifest=json.dumps(one))
+    except KubectlError as error:
+        return error.stderr
