@@ -271,3 +271,21 @@ def test_in_a_fair_tree_what_is_beyond_a_min_gives_way_to_whoever_claims_its_own
     found = fair(a=leaf(60, running("old", 40), running("young", 20)), c=leaf(0, binding("api", 15, held=True)))
     assert found.raises == {"c": {"cpu": 15_000}}
     assert found.standings["c"].guaranteed == {"cpu": 30_000 + 15_000}
+
+
+def test_in_a_fair_tree_whoever_gave_way_does_not_take_the_place_again() -> None:
+    """It is older than the one that it gave way to, and would come first."""
+    own = leaf(40, running("a", 40), binding("newest", 10, held=True))
+    gave_way = leaf(30, running("b", 30), binding("bb", 10, held=True))
+    found = fair(a=own, b=gave_way)
+    assert found.raises == {"a": {"cpu": 50_000}}
+    found = fair(a=replace(own, published={"cpu": 50_000}), b=gave_way)
+    assert names(found.releases) == ["newest"]
+
+
+def test_in_a_fair_tree_what_is_freed_bit_by_bit_is_left_to_whoever_has_a_right_to_it() -> None:
+    claims = leaf(0, binding("claims", 30, held=True))
+    found = fair(a=leaf(60, running("a", 40), running("aa", 20)), b=leaf(0, binding("b", 20, held=True)), c=claims)
+    assert displaced(found) == ["aa"]
+    # 20 are free, and too few for the one: whoever could take them has no right to that much.
+    assert found.raises == {}
