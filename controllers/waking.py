@@ -378,11 +378,7 @@ class WakingController:
         if place is None or account is None:
             return None
         listed = place.listed.get(key.name, ())
-        kept = [
-            one
-            for one in listed
-            if not place.is_over(one, self._binding(key.namespace, one.binding))
-        ]
+        kept = [one for one in listed if not place.is_over(one, self._binding(key.namespace, one.binding))]
         if len(kept) == len(listed):
             return None
         try:
