@@ -19,8 +19,8 @@ from federation_quota.elastic.quota import Quota, QuotaError
 from federation_quota.elastic.underway import Underway
 from federation_quota.field_error import FieldError, summarise
 from federation_quota.kube import codec
-from federation_quota.kube.forest import ForestMirror, identity
-from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
+from federation_quota.kube.forest import ForestMirror
+from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES, identity
 from federation_quota.label_selector import SelectorError
 from federation_quota.quantity import QuantityError
 from webhook.review import ALLOWED, Verdict, later, refuse

@@ -307,10 +307,12 @@ class Committer:
                 self._keep(written)
                 self._taken_back -= taken_back
                 self._meter.committed(admissions)
-            elif any(isinstance(outcome, Refused) for _, outcome in decided):
+            elif exceeded := {
+                one.name for _, outcome in decided if isinstance(outcome, Refused) for one in outcome.exceeded
+            }:
                 # Nobody is refused on what a cache says of the account.
-                if not await self._store.is_stored(account):
-                    self._see(await self._store.read(self.domain, self.name))
+                if not await self._store.is_stored(account, exceeded):
+                    await self._look_again(account, queue)
                     self._queue[:0] = queue
                     return False
             else:
@@ -325,6 +327,15 @@ class Committer:
         refused = [(waiting, outcome) for waiting, outcome in decided if isinstance(outcome, Refused)]
         waits = len(undecided) + await self._refuse(refused, account)
         return len(self._queue) == waits and len(decided) < MOST_IN_ONE_WRITE
+
+    async def _look_again(self, account: Account, asks: list[_Waiting]) -> None:
+        """The account is not what it was taken for: have it as it is."""
+        self._see(await self._store.read(self.domain, self.name))
+        if self.account is not None and self.account.version == account.version:
+            # Only limits are others, and this replica has yet to hear of that.
+            for waiting in asks:
+                waiting.wait("its limits have just been changed")
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def _refuse(self, refused: list[tuple[_Waiting, Refused]], account: Account) -> int:
         """Nobody is refused on a view that is behind. Who may have been waits for it: how many these are."""

@@ -18,7 +18,7 @@ from federation_quota.elastic.underway import Identity, Stored
 from federation_quota.kube import codec
 from federation_quota.kube.client import Client
 from federation_quota.kube.clusters import CLUSTERS
-from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
+from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES, identity
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.limits.hierarchy import ROOT, Level
@@ -130,6 +130,14 @@ class ForestMirror:
         labels = {name: one.labels for name, one in self.namespaces.values.items()}
         return Forest({**found, **leaves}, roots, labels, tuple(self.clusters.values.values()))
 
+    def identity(self, tree: str, node: str) -> Identity | None:
+        """Which object a node of a tree is, as it is known; the root is the tree itself. None: there is none."""
+        if not node:
+            root = self.trees.items.get(tree)
+            return root.identity if root else None
+        found = self.elastic.items.get(node) or self.composites.items.get(node)
+        return found.identity if found else None
+
     def is_going(self, namespace: str) -> bool:
         """Whether a namespace is being deleted."""
         found = self.namespaces.items.get(namespace)
@@ -194,10 +202,3 @@ def _cluster(body: bytes) -> Stored[Cluster]:
         is_ready=conditions.get("Ready") == "True",
     )
     return Stored(found.name, identity(document), found)
-
-
-def identity(document: Mapping[str, Any]) -> Identity:
-    """The identity in an object's metadata."""
-    metadata = document.get("metadata") or {}
-    generation = metadata.get("generation")
-    return Identity(str(metadata.get("uid") or ""), generation if isinstance(generation, int) else 0)

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from federation_quota.binding import ObjectKey
 from federation_quota.elastic import leaf
 from federation_quota.elastic.quota import COMPOSITE, ELASTIC
 from federation_quota.elastic.quota import QuotaError as ElasticError
+from federation_quota.elastic.underway import Identity
 from federation_quota.kube import codec, error, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.presence import take_roll
@@ -24,6 +25,7 @@ from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.legacy import Legacy
+from federation_quota.ledger.level import split
 from federation_quota.ledger.settling import EXPIRY_SECONDS, LiveLook
 from federation_quota.limits import usage
 from federation_quota.limits.subject import Subject
@@ -61,6 +63,13 @@ def decode_elastic(body: bytes) -> Account:
 def decode_usage(body: bytes) -> Account:
     """The account of a stored UsageAccount; UsageError where it cannot be used. What it limits, limits have to say."""
     return usage.read(codec.decode_object(body))
+
+
+def identity(document: Mapping[str, Any]) -> Identity:
+    """The identity in an object's metadata."""
+    metadata = document.get("metadata") or {}
+    generation = metadata.get("generation")
+    return Identity(str(metadata.get("uid") or ""), generation if isinstance(generation, int) else 0)
 
 
 def resource_of(place: str) -> Resource:
@@ -103,6 +112,7 @@ class QuotaStore:
         roster: Roster,
         presence_namespace: str,
         presence_selector: str,
+        identity: Callable[[str, str], Identity | None] = lambda _tree, _node: None,  # of a node, as it is known here
         timeout_seconds: float = 3.0,  # well within the shortest review: a slow answer becomes «later», not an error
     ) -> None:
         self._client = client
@@ -110,6 +120,7 @@ class QuotaStore:
         self._roster = roster
         self._presence_namespace = presence_namespace
         self._presence_selector = presence_selector
+        self._identity = identity
         self._timeout_seconds = timeout_seconds
 
     async def read(self, namespace: str, name: str) -> Account | None:
@@ -133,10 +144,30 @@ class QuotaStore:
                 body = await self._client.get(USAGE_ACCOUNTS, subject.account, timeout_seconds=self._timeout_seconds)
             return decode_usage(body)
 
-    async def is_stored(self, account: Account) -> bool:
+    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
         """Whether the quota has that very version now; its status, with all who wait, is not sent for it."""
         version = await self._stored_version(*_whereabouts(account.namespace, account.name))
-        return version is not None and version == int(account.version)
+        if version is None or version != int(account.version):
+            return False
+        if not usage.is_usage(account):
+            return True
+        tree, nodes = usage.kept(account).subject.tree, {split(name)[1] for name in names}
+        return all(await asyncio.gather(*(self._says_the_same(tree, node) for node in sorted(nodes))))
+
+    async def _says_the_same(self, tree: str, node: str) -> bool:
+        """Whether a node of a tree is what this component knows of it."""
+        resource, own, place = QUOTA_TREES, tree, None
+        if node:
+            resource, own, place = _whereabouts(domain.of_leaf(node), node)
+        known = self._identity(tree, node)
+        with _translated():
+            try:
+                body = await self._client.get(
+                    resource, own, place, only_metadata=True, timeout_seconds=self._timeout_seconds
+                )
+            except error.NotFoundError:
+                return known is None
+            return known == identity(codec.decode_object(body))
 
     async def write(self, account: Account) -> Account:
         """Replace the quota's status, under the version that was judged."""

@@ -140,7 +140,7 @@ class Bookstore(Store):
         await self._answer()
         return stored
 
-    async def is_stored(self, account: Account) -> bool:
+    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
         await self._answer()
         stored = self.accounts.get(account.name)
         return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)

@@ -110,7 +110,7 @@ class QuotaShelf(Store):
     async def open(self, subject: Subject) -> Account:
         raise NotImplementedError
 
-    async def is_stored(self, account: Account) -> bool:
+    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
         raise NotImplementedError
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
