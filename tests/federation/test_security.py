@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from federation_quota import names
+from federation_quota import api, names
 from federation_quota.hooks import DENY_AT_APPLY_LABEL
 from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TENANT_LABEL
 from localfed.federation import Federation
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.federation
 GROUP = "quota.karmada.io"
 WRITING = ("create", "update", "patch", "delete", "deletecollection")
 READING = ("get", "list", "watch")
-OURS = ("karmadaquotas", "elasticquotas", "compositeelasticquotas", "quotatrees")
+OURS = tuple(resource.plural for resource in api.RESOURCES)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def test_a_tenant_reads_what_is_theirs_and_nothing_of_others(town: Town) -> None
         refused(ann, "get", kind, "--all-namespaces")
     for kind in ("resourcebindings.work.karmada.io", "deployments.apps", "events"):
         refused(elsewhere, "get", kind)
-    for kind in ("quotatrees", "compositeelasticquotas"):
+    for kind in ("quotatrees", "compositeelasticquotas", "usageaccounts"):
         refused(ann, "get", kind)
         refused(ann, "get", kind, "anything")
 
