@@ -115,7 +115,9 @@ def configurations(
                     {"name": "by-somebody-else", "expression": f"!({_IS_ADMINISTRATOR})"},
                 ),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
-                _hook("tenants.quota.karmada.io", url + VALIDATE_TENANTS, bundle, _namespaces(), *_assigned()),
+                _hook(
+                    "tenants.quota.karmada.io", url + VALIDATE_TENANTS, bundle, _namespaces(), _alive(), *_assigned()
+                ),
             ],
         ),
         _configuration(

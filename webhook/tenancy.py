@@ -18,7 +18,6 @@ import structlog
 from federation_quota import metrics
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import UnreachableError
-from federation_quota.kube import legacies
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import EXPIRY_SECONDS, LiveLook
 from federation_quota.ledger.view import View
@@ -274,8 +273,8 @@ class Tenancy:
         """Write the title away, to who wants it or to nobody; nothing is judged here after that."""
         grants = self._inherited(hall, known)
         grants.settle(self.view)
-        left = grants.legacy()
-        if not legacies.encode(left):
+        left = grants.left(asyncio.get_running_loop().time())
+        if not left.encode():
             await asyncio.sleep(PAUSE_SECONDS)  # more is under way than can be written down: soon it is less
             return
         hall.is_in_doubt = True

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from federation_quota import names
-from federation_quota.kube import error, lease, legacies
+from federation_quota.kube import error, lease
 from federation_quota.kube.client import Client
 from federation_quota.kube.lease import LEASES, Lease, LeaseError
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.roster import LEGACY_ANNOTATION
 from federation_quota.stamp import TENANT_LABEL
+from federation_quota.tenants import grants
 from federation_quota.tenants.store import LostError, UnknownError
 from federation_quota.tenants.title import Title
 
@@ -36,9 +37,10 @@ def read(found: Lease) -> Title:
     """The title that a Lease is; LeaseError where nobody can tell what its last holder let through."""
     annotations = found.metadata.annotations
     text = annotations.get(LEGACY_ANNOTATION, "")
-    left = legacies.decode(text) if text else None
-    if text and left is None:
-        raise LeaseError(f"{found.metadata.name}: its annotation {LEGACY_ANNOTATION} cannot be read")
+    try:
+        left = grants.decode(text) if text else None
+    except ValueError as problem:
+        raise LeaseError(f"{found.metadata.name}: {problem}") from problem
     return Title(
         tenant=found.metadata.labels.get(TENANT_LABEL, ""),
         holder=found.spec.holder or "",
@@ -100,7 +102,7 @@ class LeaseTitles:
 
 
 def _annotations(title: Title) -> dict[str, Any]:
-    left = legacies.encode(title.left) if title.left is not None else None
+    left = title.left.encode() if title.left is not None else None
     return {WANTED_ANNOTATION: title.wanted_by or None, LEGACY_ANNOTATION: left or None}
 
 

@@ -3,17 +3,25 @@
 A grant ends as a reservation does: when a view has seen the binding past it, or, once it is older than any write can
 be, when a look past all caches has shown how it went. `observed` rises to the version that proved it. Whoever comes
 after, with a view that is further behind, would else miss both the grant and the binding.
+
+How old a grant is goes along with the title, as far as its holders have seen it themselves: time on the way does not
+count, and no clock is compared with another.
 """
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
+from federation_quota.bookkeeping import read_reservation, write_reservation
 from federation_quota.ledger import settling
-from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.lens import EVERYTHING
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.view import View
 from federation_quota.resources import NOTHING, Resources
+
+# All annotations of an object together may have 256 KiB.
+LONGEST: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,37 @@ class Grant:
     namespace: str
     reservation: Reservation
     since: float
+    """On the clock of who keeps it; in what is left to others, how long it has been."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a holder leaves to the next."""
+
+    observed: int
+    grants: tuple[Grant, ...] = ()
+
+    def encode(self) -> str:
+        """As text; empty where that would be too long."""
+        grants = [
+            {"namespace": one.namespace, "seconds": round(one.since, 3), **write_reservation(one.reservation)}
+            for one in self.grants
+        ]
+        text = json.dumps({"observed": str(self.observed), "grants": grants}, separators=(",", ":"))
+        return text if len(text) <= LONGEST else ""
+
+
+def decode(text: str) -> Left:
+    """What was left; ValueError where that cannot be read."""
+    try:
+        read = json.loads(text)
+        grants = [
+            Grant(str(one["namespace"]), read_reservation(one), max(0.0, float(one["seconds"])))
+            for one in read["grants"]
+        ]
+        return Left(int(read["observed"]), tuple(grants))
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
+        raise ValueError(f"what a holder left cannot be read: {problem!r}") from problem
 
 
 class Grants:
@@ -40,12 +79,11 @@ class Grants:
         """An allow is about to be sent."""
         self._under_way[reservation.id] = Grant(namespace, reservation, now)
 
-    def inherit(self, left: Legacy, now: float) -> None:
-        """What an earlier holder had let through; how long ago nobody knows."""
+    def inherit(self, left: Left, now: float) -> None:
+        """What an earlier holder had let through."""
         self.observed = max(self.observed, left.observed)
-        for namespace, reservations in left.admissions.items():
-            for one in reservations:
-                self._under_way.setdefault(one.id, Grant(namespace, one, now))
+        for one in left.grants:
+            self._under_way.setdefault(one.reservation.id, Grant(one.namespace, one.reservation, now - one.since))
 
     def settle(self, view: View) -> None:
         """Forget what the view has seen stored, or seen to be impossible."""
@@ -78,13 +116,10 @@ class Grants:
                 amount = amount.maximum(one.reservation.claim.charge)
         return amount
 
-    def legacy(self) -> Legacy:
+    def left(self, now: float) -> Left:
         """What the next holder has to know."""
-        places = sorted({one.namespace for one in self._under_way.values()})
-        return Legacy(self.observed, {place: tuple(self._of(place)) for place in places})
-
-    def _of(self, namespace: str) -> Collection[Reservation]:
-        return [one.reservation for one in self._under_way.values() if one.namespace == namespace]
+        ages = (Grant(one.namespace, one.reservation, now - one.since) for one in self._under_way.values())
+        return Left(self.observed, tuple(ages))
 
 
 def _stored(namespace: str, binding: str, view: View) -> Resources:

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from federation_quota.ledger.legacy import Legacy
+from federation_quota.tenants.grants import Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Title:
     """Of the Lease; 0 for one that is not stored yet."""
     wanted_by: str = ""
     """Another incarnation that waits for it."""
-    left: Legacy | None = None
+    left: Left | None = None
     """What its last holder had let through."""
 
 
@@ -74,6 +74,6 @@ def asked(title: Title, me: str) -> Title:
     return replace(title, wanted_by=me)
 
 
-def handed_over(title: Title, left: Legacy) -> Title:
+def handed_over(title: Title, left: Left) -> Title:
     """The title as its holder passes it on, to who wants it, or to nobody."""
     return replace(title, holder=title.wanted_by, wanted_by="", left=left)

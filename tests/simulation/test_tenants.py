@@ -9,10 +9,9 @@ import pytest
 import structlog
 
 from federation_quota.kube.roster import Roster
-from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.tenants import title as titles
-from federation_quota.tenants.grants import Grants
+from federation_quota.tenants.grants import Grants, Left
 from federation_quota.tenants.title import Step, Title
 from tests.simulation import clock, tenants
 from tests.simulation.tenants import Replica, Scenario
@@ -86,13 +85,13 @@ def taken_before_its_admissions_are_over(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_passed_on(patch: pytest.MonkeyPatch) -> None:
     """Who hands a title over says nothing of what it let through."""
-    patch.setattr(Grants, "legacy", lambda _self: Legacy(0, {}))
+    patch.setattr(Grants, "left", lambda _self, _now: Left(0))
 
 
 def no_wait_for_what_the_last_holder_saw(patch: pytest.MonkeyPatch) -> None:
     """Who takes over judges by a view that is further behind."""
-    original = Grants.legacy
-    patch.setattr(Grants, "legacy", lambda self: Legacy(0, original(self).admissions))
+    original = Grants.left
+    patch.setattr(Grants, "left", lambda self, now: Left(0, original(self, now).grants))
     patch.setattr(tenants, "STALL_CHANCE", 0.02)
 
 
