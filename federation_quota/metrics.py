@@ -239,7 +239,7 @@ validator_answers = _counter(
     "validator_answers",
     "What validators answered (allowed, refused), or that they did not (cut-off, failed).",
     "validator",
-    "answer",
+    "result",
     by=WEBHOOK,
     remedy="`cut-off` and `failed`: clients are told to come again, and nothing of the tenant is admitted meanwhile: "
     "`validator.cut_off` and `validator.failed` in the log say which, and why.",

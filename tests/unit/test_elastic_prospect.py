@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from federation_quota import forecast
-from federation_quota.elastic import outlook
+from federation_quota.elastic import prospect
 from federation_quota.elastic.capacity import Cluster
 from federation_quota.elastic.forest import FAIR_SHARE, Forest, Root
-from federation_quota.elastic.outlook import ADMISSION, MAX, MIN, RUNTIME, Room, Shortage, Wish
+from federation_quota.elastic.prospect import ADMISSION, MAX, MIN, RUNTIME, Room, Shortage, Wish
 from federation_quota.elastic.quota import Quota, read
 from federation_quota.elastic.unit import Steps
 from federation_quota.resources import NOTHING, Resources
@@ -43,10 +43,10 @@ def judge(
     used = Resources.parse({"cpu": f"{own.used.get('cpu', 0)}m"})
 
     def expected(request: Steps) -> Steps:
-        return outlook.expected(there, own.name, request)
+        return prospect.expected(there, own.name, request)
 
     room = Room(own, {"cpu": published * 1000}, own.request, used, used_for_good=used)
-    return outlook.shortages(room, wish, expected)
+    return prospect.shortages(room, wish, expected)
 
 
 def test_an_idle_leaf_will_have_what_it_asks_for_although_nothing_is_published() -> None:
@@ -93,18 +93,18 @@ def test_in_a_tree_that_shares_by_giving_way_there_is_what_was_promised() -> Non
 
 def test_what_the_system_uses_is_not_shared() -> None:
     there = forest(team(max={"cpu": 20}))
-    assert outlook.expected(there, "team", {"cpu": 20000}) == {"cpu": 20000}
-    assert outlook.expected(there, "team", {"cpu": 20000}, cpu(5)) == {"cpu": 15000}
+    assert prospect.expected(there, "team", {"cpu": 20000}) == {"cpu": 20000}
+    assert prospect.expected(there, "team", {"cpu": 20000}, cpu(5)) == {"cpu": 15000}
 
 
 def test_a_quota_takes_in_no_more_than_it_says() -> None:
     own = team(admission={"cpu": 10})
     books = Resources.parse({"admission.cpu": 8})
-    assert outlook.refusals(own, Wish(cpu(2)), books) == []
-    assert outlook.refusals(own, Wish(cpu(3)), books) == [Shortage("cpu", ADMISSION, 3000, 8000, 10000)]
-    assert outlook.refusals(own, Wish(cpu(11)), books)[0].is_hopeless
-    assert outlook.refusals(own, Wish(cpu(8), asked=cpu(8)), books) == []
-    assert outlook.refusals(team(), Wish(cpu(99)), NOTHING) == []
+    assert prospect.refusals(own, Wish(cpu(2)), books) == []
+    assert prospect.refusals(own, Wish(cpu(3)), books) == [Shortage("cpu", ADMISSION, 3000, 8000, 10000)]
+    assert prospect.refusals(own, Wish(cpu(11)), books)[0].is_hopeless
+    assert prospect.refusals(own, Wish(cpu(8), asked=cpu(8)), books) == []
+    assert prospect.refusals(team(), Wish(cpu(99)), NOTHING) == []
 
 
 @pytest.mark.parametrize(
