@@ -295,9 +295,8 @@ class Committer:
                 self._meter.committed(admissions)
             elif any(isinstance(outcome, Refused) for _, outcome in decided):
                 # Nobody is refused on what a cache says of the account.
-                fresh = await self._store.read(self.domain, self.name)
-                if fresh is None or fresh.version != account.version:
-                    self._see(fresh)
+                if not await self._store.is_stored(account):
+                    self._see(await self._store.read(self.domain, self.name))
                     self._queue[:0] = queue
                     return False
             else:
@@ -320,7 +319,10 @@ class Committer:
         waits = [waiting for waiting, _ in refused]
         try:
             view = self._observation.view
-            proof = Proof(account, view, await self._store.versions(self.domain, view.entries(self.domain)))
+            proof = Proof(account, view, {})
+            if not all(proof.stands(waiting.ask, outcome) for waiting, outcome in refused):
+                # Some are not too much by themselves, only beside what is stored.
+                proof = Proof(account, view, await self._store.versions(self.domain, view.entries(self.domain)))
             waits = []
             for waiting, outcome in refused:
                 if proof.stands(waiting.ask, outcome):

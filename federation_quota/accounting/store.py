@@ -22,6 +22,9 @@ class Store(Protocol):
     async def read(self, namespace: str, name: str) -> Account | None:
         """The account as it is stored now, or None where there is none."""
 
+    async def is_stored(self, account: Account) -> bool:
+        """Whether that very version of the account is what is stored now: cheaper than reading it."""
+
     async def write(self, account: Account) -> Account:
         """Replace what the ledger keeps in the account, if it still has `account.version`; ConflictError if not."""
 

@@ -33,7 +33,8 @@ Body = bytes | Mapping[str, Any] | list[Any] | msgspec.Struct
 Params = dict[str, str | int | bool | None]
 
 _JSON = "application/json"
-_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
 
 
@@ -118,10 +119,12 @@ class Client:
         namespace: str | None = None,
         *,
         subresource: str | None = None,
+        only_metadata: bool = False,
         timeout_seconds: float | None = None,
     ) -> bytes:
         """One object, as it is stored now."""
-        return await self.request("GET", resource.item(name, namespace, subresource), timeout_seconds=timeout_seconds)
+        path, accept = resource.item(name, namespace, subresource), _METADATA if only_metadata else _JSON
+        return await self.request("GET", path, accept=accept, timeout_seconds=timeout_seconds)
 
     async def list(
         self,
@@ -141,7 +144,7 @@ class Client:
         params: Params = {"labelSelector": label_selector, "fieldSelector": field_selector, "limit": limit or None}
         path = resource.collection(namespace)
         while True:
-            accept = _METADATA if only_metadata else _JSON
+            accept = _METADATA_LIST if only_metadata else _JSON
             body = await self.request("GET", path, params=params, accept=accept, timeout_seconds=timeout_seconds)
             try:
                 page = _LIST.decode(body)

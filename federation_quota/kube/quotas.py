@@ -97,6 +97,11 @@ class QuotaStore:
                 return None
             return decode_elastic(body) if domain.is_leaf(namespace) else decode_quota(body)
 
+    async def is_stored(self, account: Account) -> bool:
+        """Whether the quota has that very version now; its status, with all who wait, is not sent for it."""
+        version = await self._stored_version(*_whereabouts(account.namespace, account.name))
+        return version is not None and version == int(account.version)
+
     async def write(self, account: Account) -> Account:
         """Replace the quota's status, under the version that was judged."""
         used = Books(account, self._observation.view).used
@@ -118,12 +123,18 @@ class QuotaStore:
     async def look(self, namespace: str, binding: str) -> LiveLook:
         """The version of a binding as it is stored now."""
         place, own = domain.binding_in(namespace, binding)
+        return LiveLook(await self._stored_version(RESOURCE_BINDINGS, own, place))
+
+    async def _stored_version(self, resource: Resource, name: str, namespace: str | None) -> int | None:
+        """The version of an object as it is stored now; None where there is none."""
         with _translated():
             try:
-                body = await self._client.get(RESOURCE_BINDINGS, own, place, timeout_seconds=self._timeout_seconds)
+                body = await self._client.get(
+                    resource, name, namespace, only_metadata=True, timeout_seconds=self._timeout_seconds
+                )
             except error.NotFoundError:
-                return LiveLook(None)
-            return LiveLook(codec.decode_version(body))
+                return None
+            return codec.decode_version(body)
 
     async def version(self) -> int:
         """The version that the store has reached: of a list that is read past all caches."""

@@ -60,6 +60,7 @@ class Bookstore(Store):
         self.attempts: list[str] = []  # accounts that somebody tried to write, taken or not
         self.writes: list[Account] = []  # as they were stored
         self.reads = 0
+        self.lists = 0
         self.looks: list[str] = []
         self.roll_calls = 0
         self.is_down = False  # nothing is answered
@@ -120,6 +121,11 @@ class Bookstore(Store):
         await self._answer()
         return stored
 
+    async def is_stored(self, account: Account) -> bool:
+        await self._answer()
+        stored = self.accounts.get(account.name)
+        return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)
+
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._answer()
         self.looks.append(binding)
@@ -128,6 +134,7 @@ class Bookstore(Store):
 
     async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         await self._answer()
+        self.lists += 1
         return {name: entry.version for name, entry in self.bindings.items()}
 
     async def version(self) -> int:

@@ -204,6 +204,10 @@ class SimulatedStore:
         await world.lag(0.01)
         return stored
 
+    async def is_stored(self, account: Account) -> bool:
+        stored = await self.read(account.namespace, account.name)
+        return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)
+
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._world.lag(0.01)
         stored = self._world.bindings.get(domain.binding_in(namespace, binding))

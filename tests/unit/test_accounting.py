@@ -239,6 +239,18 @@ async def test_before_a_denial_the_account_is_read_again() -> None:
         assert store.reads == 1
 
 
+@in_simulated_time
+async def test_what_is_too_much_by_itself_is_refused_without_a_list_of_what_is_stored() -> None:
+    store = Bookstore()
+    store.put(active(quota()))
+    store.put_binding("old", claim(8))
+    async with at_work(store) as replica:
+        assert isinstance(await replica.answer(replica.create("huge", claim(11))), Denied)
+        assert (store.lists, store.reads) == (0, 0)
+        assert isinstance(await replica.answer(replica.create("web", claim(3))), Denied)
+        assert store.lists == 1, "only beside something else: that is looked at"
+
+
 # Bindings whose cost nobody knows
 
 

@@ -106,6 +106,9 @@ class QuotaShelf(Store):
     async def read(self, namespace: str, name: str) -> Account | None:
         return self.accounts.get(name)
 
+    async def is_stored(self, account: Account) -> bool:
+        raise NotImplementedError
+
     async def look(self, namespace: str, binding: str) -> LiveLook:
         raise NotImplementedError
 

@@ -27,6 +27,10 @@ SCALE: Final = "scale"
 DENY: Final = "deny"
 
 _PLENTY: Final = "1000000"
+_FULL: Final = "1"
+_FILLING: Final = 10
+"""So many replicas take all of a full quota: what is refused then is refused beside something, as in life."""
+_MOST_TRIES: Final = 1000
 _PAUSE_SECONDS: Final = 0.7
 _AFTERMATH_SECONDS: Final = 7.0
 
@@ -143,14 +147,13 @@ class Theatre:
         self._clients = clients
         self._scene = scene
         ground.replicas(scene.replicas)
-        cpu = "0" if scene.kind == DENY else _PLENTY
+        cpu = _FULL if scene.kind == DENY else _PLENTY
         self._namespaces = {setup: ground.namespaces(setup, prefix, scene.quotas, cpu) for setup in ALL}
 
     async def play(self, rounds: int, seconds: float) -> Measured:
         """So many rounds, each with a turn for everybody."""
         measured = Measured(self._scene)
-        if self._scene.kind == SCALE:
-            await self._prepare()
+        await self._prepare()
         for setup in (OURS, KARMADA):
             measured.writes[setup] = await self._writes(setup, seconds)
         for number in range(rounds):
@@ -196,17 +199,27 @@ class Theatre:
             yield number, namespaces[number % len(namespaces)]
 
     async def _prepare(self) -> None:
-        """The bindings that are scaled."""
-        for setup in ALL:
-            for number, namespace in self._seats(setup):
-                while True:  # Karmada's own fails most of them
-                    status, _ = await self._clients.ask(load.creation(namespace, f"s-{number}"))
-                    if status in (201, 409):
-                        break
+        """The bindings that are scaled, or that fill a quota."""
+        if self._scene.kind == SCALE:
+            for setup in ALL:
+                for number, namespace in self._seats(setup):
+                    await self._create(load.creation(namespace, f"s-{number}"))
+        elif self._scene.kind == DENY:
+            for setup in (OURS, KARMADA):
+                for namespace in self._namespaces[setup]:
+                    await self._create(load.creation(namespace, "full", _FILLING))
+
+    async def _create(self, request: Request) -> None:
+        for _ in range(_MOST_TRIES):  # Karmada's own fails most of them
+            status, _ = await self._clients.ask(request)
+            if status in (201, 409):
+                return
+        raise RuntimeError(f"{request.path}: not created, {status}")
 
     async def _clear(self, setup: str) -> None:
         """Away with what was created, and a moment for everybody to see it go: the next turn is another's."""
-        if self._scene.kind != SCALE:
+        is_kept = self._scene.kind == SCALE or (self._scene.kind == DENY and setup in (OURS, KARMADA))
+        if not is_kept:
             await asyncio.gather(*(self._clients.ask(load.deletion(one)) for one in self._namespaces[setup]))
         # Ours gives back what it took in advance once it has rested: of many quotas, that is a load of its own.
         await asyncio.sleep(_AFTERMATH_SECONDS if setup == OURS and self._scene.quotas > 1 else _PAUSE_SECONDS)
