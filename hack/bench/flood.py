@@ -5,11 +5,13 @@ own; the other floods its own namespace with as many clients as it can: with wha
 what is huge and malformed. Whoever floods an API server slows everybody down. What is compared is the steady tenant's
 latency and throughput beside the same flood behind a webhook that lets everything through at once.
 
-The set-ups take turns, round by round. The flood is a process of its own.
+The set-ups take turns, round by round. The flood is a process of its own, and the same for both: as many requests a
+second as get through behind the webhook that lets everything through. Whoever refuses sooner would else be sent more.
 """
 
 import asyncio
 import json
+import math
 import os
 import statistics
 import sys
@@ -63,11 +65,15 @@ async def _measure(ground: Ground, rounds: int, seconds: float) -> list[Comparis
             steady = {one: ground.namespaces(one, f"steady{number}", 1, "1000000")[0] for one in (OURS, ALLOW)}
             limit = "0" if kind == DENIED else "1000000"
             flooded = {one: ground.namespaces(one, f"flood{number}", 1, limit)[0] for one in (OURS, ALLOW)}
+            first = Side()
+            await _turn(clients, first, steady[ALLOW], flooded[ALLOW], kubeconfig, kind, seconds, rounds, math.inf)
+            pace = first.flood[0]["stored"] / first.flood[0]["seconds"]
             sides = {OURS: Side(), ALLOW: Side()}
             for turn in range(rounds):
                 # Whatever comes first finds a store that is a little smaller: they take turns at it.
                 for setup in (OURS, ALLOW) if turn % 2 else (ALLOW, OURS):
-                    await _turn(clients, sides[setup], steady[setup], flooded[setup], kubeconfig, kind, seconds, turn)
+                    places = steady[setup], flooded[setup]
+                    await _turn(clients, sides[setup], *places, kubeconfig, kind, seconds, turn, pace)
             found += _compared(kind, sides[OURS], sides[ALLOW])
             for setup, side in sides.items():
                 print(f"flood: {kind}, {setup}: {_told(side)}", file=sys.stderr, flush=True)
@@ -75,9 +81,17 @@ async def _measure(ground: Ground, rounds: int, seconds: float) -> list[Comparis
 
 
 async def _turn(
-    clients: Clients, side: Side, steady: str, flooded: str, kubeconfig: str, kind: str, seconds: float, turn: int
+    clients: Clients,
+    side: Side,
+    steady: str,
+    flooded: str,
+    kubeconfig: str,
+    kind: str,
+    seconds: float,
+    turn: int,
+    pace: float,
 ) -> None:
-    arguments = [kubeconfig, flooded, kind, str(CLIENTS), str(seconds + _HEAD_START_SECONDS), str(turn)]
+    arguments = [kubeconfig, flooded, kind, str(CLIENTS), str(seconds + _HEAD_START_SECONDS), str(turn), str(pace)]
     flood = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

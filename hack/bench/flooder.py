@@ -43,17 +43,19 @@ def hostile(namespace: str, prefix: str) -> Iterator[Request]:
         yield Request("POST", BINDINGS.format(namespace=namespace), msgspec.json.encode(document), _HEADERS)
 
 
-async def flood(kubeconfig: str, namespace: str, kind: str, count: int, seconds: float, turn: str) -> None:
-    """As many clients as that, each as fast as it is answered."""
+async def flood(
+    kubeconfig: str, namespace: str, kind: str, count: int, seconds: float, turn: str, per_second: float
+) -> None:
+    """As many clients as that, each as fast as it is answered, but no more than `per_second` together."""
     creations = hostile if kind == HOSTILE else load.creations
     plans = [creations(namespace, f"f{turn}-{number}") for number in range(count)]
     connection = await config.load(kubeconfig=kubeconfig)
     async with Clients(connection, count) as clients:
         print("flooding", flush=True)
-        told = await clients.turn(plans, seconds)
+        told = await clients.turn(plans, seconds, per_second=per_second)
     print(json.dumps({"stored": len(told.latencies), "seconds": told.seconds, **told.others}))
 
 
 if __name__ == "__main__":
-    _, kubeconfig, namespace, kind, count, seconds, turn = sys.argv
-    asyncio.run(flood(kubeconfig, namespace, kind, int(count), float(seconds), turn))
+    _, kubeconfig, namespace, kind, count, seconds, turn, pace = sys.argv
+    asyncio.run(flood(kubeconfig, namespace, kind, int(count), float(seconds), turn, float(pace)))

@@ -11,6 +11,7 @@ The curve between goes into `docs/growth.svg`.
 
 import asyncio
 import statistics
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -102,6 +103,8 @@ def _cold_starts(scale: _Scale) -> dict[int, _Starts]:
             bindings = (stored.binding(index, scale.quotas) for index in range(before, size))
             asyncio.run(etcd.put(federation, RESOURCE_BINDINGS, bindings))
             found[size] = _at(str(federation.directory.kubeconfig), size + scale.quotas, scale.starts)
+            seconds = ", ".join(f"{side} {found[size].median(side, 'seconds'):.2f} s" for side in coldstart.SIDES)
+            print(f"growth: {size:,} bindings: {seconds}", file=sys.stderr, flush=True)
     return found
 
 

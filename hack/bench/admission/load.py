@@ -146,13 +146,25 @@ class Clients:
         plans: list[Iterator[Request]],
         seconds: float,
         is_wanted: Callable[[int, bytes], bool] = is_stored,
+        *,
+        per_second: float = math.inf,
     ) -> Told:
-        """Each plan is one client's, followed until the time is over; what is under way then is waited for."""
+        """Each plan is one client's, followed until the time is over; what is under way then is waited for.
+
+        All of them together ask no more than `per_second`.
+        """
         told = Told()
-        began = time.perf_counter()
+        began = free = time.perf_counter()
 
         async def follow(plan: Iterator[Request]) -> None:
+            nonlocal free
             while (start := time.perf_counter()) - began < seconds:
+                if free > start:
+                    mine, free = free, free + 1 / per_second
+                    await asyncio.sleep(mine - start)
+                    start = mine
+                else:
+                    free = start + 1 / per_second
                 status, body = await self.ask(next(plan))
                 if is_wanted(status, body):
                     told.latencies.append(time.perf_counter() - start)
