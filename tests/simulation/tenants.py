@@ -64,6 +64,7 @@ class World:
         self.flights: list[tuple[Binding, Binding | None]] = []  # allowed and to be stored, and what was reviewed
         self.inside: dict[str, str] = {}  # by tenant, who is asking the validator about it
         self.counts: dict[str, int] = {}
+        self.is_sticky = self.rng.random() < 0.3  # all requests come through one replica
         self.violation = ""
         self._uids = itertools.count(1)
 
@@ -375,7 +376,7 @@ class Scenario:
             await asyncio.sleep(rng.expovariate(2) if rng.random() > 0.03 else rng.uniform(5, 30))
             live = [one for one in self.world.replicas if not one.api.is_dead]
             if live:
-                tasks.create_task(self._request(rng.choice(live)))
+                tasks.create_task(self._request(live[0] if self.world.is_sticky else rng.choice(live)))
 
     async def _request(self, replica: Replica) -> None:
         world, rng = self.world, self.world.rng
