@@ -8,16 +8,11 @@ Values and decisions alone, in three layers:
 
 - `unit`, `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
 - `division`, `shape`, `column`, `runtime`, `fairshare`: who may use how much.
-<<<<<<< HEAD
-- `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `grant`: what follows for bindings
-  and accounts; `plan`, which puts it together: what is to be written next; and `prospect`, what would follow.
-=======
 - `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `admission`, `grant`: what follows
   for bindings and accounts. `situation` is what is watched, `outlook` what is to be done in one leaf; `plan` puts it
-  together, with the `sums` of what is below each quota: what is to be written next.
+  together, with the `sums` of what is below each quota: what is to be written next; and `prospect`, what would follow.
 
 `running` is beside all that: what the members' pods use, which decides nothing.
->>>>>>> six-controllers
 
 `quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `leaf` makes accounts of
 leaves and statuses of accounts, `validation`, `topology` and `delegation` say what may be stored and by whom,
