@@ -161,7 +161,13 @@ class Api:
         self.refused: list[str] = []  # why, for each write that was
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, timeout_seconds: float | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        only_metadata: bool = False,
+        timeout_seconds: float | None = None,
     ) -> bytes:
         await asyncio.sleep(0)
         if resource in _MODELS and name in self.quotas:
