@@ -18,7 +18,7 @@ from tests.federation.teams import GROUP, Teams, sharing
 
 pytestmark = pytest.mark.federation
 
-QUICK = {"reclaim": {"delaySeconds": 1}}
+QUICK: dict[str, Any] = {"reclaim": {"delaySeconds": 1}}
 
 
 def workloads(stage: Stage, count: int, first: int = 0) -> None:

@@ -15,7 +15,7 @@ from tests.federation.teams import Teams, sharing
 
 pytestmark = pytest.mark.federation
 
-QUICK = {"reclaim": {"delaySeconds": 1}}
+QUICK: dict[str, Any] = {"reclaim": {"delaySeconds": 1}}
 
 
 @pytest.fixture(scope="module", autouse=True)
