@@ -66,21 +66,21 @@ async def _measure(ground: Ground, rounds: int, seconds: float) -> list[Comparis
             limit = "0" if kind == DENIED else "1000000"
             flooded = {one: ground.namespaces(one, f"flood{number}", 1, limit)[0] for one in (OURS, ALLOW)}
             first = Side()
-            await _turn(clients, first, steady[ALLOW], flooded[ALLOW], kubeconfig, kind, seconds, rounds, math.inf)
+            await take_turn(clients, first, steady[ALLOW], flooded[ALLOW], kubeconfig, kind, seconds, rounds, math.inf)
             pace = first.flood[0]["stored"] / first.flood[0]["seconds"]
             sides = {OURS: Side(), ALLOW: Side()}
             for turn in range(rounds):
                 # Whatever comes first finds a store that is a little smaller: they take turns at it.
                 for setup in (OURS, ALLOW) if turn % 2 else (ALLOW, OURS):
                     places = steady[setup], flooded[setup]
-                    await _turn(clients, sides[setup], *places, kubeconfig, kind, seconds, turn, pace)
+                    await take_turn(clients, sides[setup], *places, kubeconfig, kind, seconds, turn, pace)
             found += _compared(kind, sides[OURS], sides[ALLOW])
             for setup, side in sides.items():
-                print(f"flood: {kind}, {setup}: {_told(side)}", file=sys.stderr, flush=True)
+                print(f"flood: {kind}, {setup}: {told(side)}", file=sys.stderr, flush=True)
     return found
 
 
-async def _turn(
+async def take_turn(
     clients: Clients,
     side: Side,
     steady: str,
@@ -91,6 +91,7 @@ async def _turn(
     turn: int,
     pace: float,
 ) -> None:
+    """One round: the flood, and beside it what the steady tenant sees."""
     arguments = [kubeconfig, flooded, kind, str(CLIENTS), str(seconds + _HEAD_START_SECONDS), str(turn), str(pace)]
     flood = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -177,7 +178,8 @@ def _compared(kind: str, ours: Side, theirs: Side) -> list[Comparison]:
     return rows
 
 
-def _told(side: Side) -> str:
+def told(side: Side) -> str:
+    """One side, for people."""
     others = {name: count for told in side.rounds for name, count in told.others.items()}
     flooded = side.flood[-1]
     rate = sum(value for name, value in flooded.items() if name != "seconds") / flooded["seconds"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from localfed import packages
 from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
@@ -14,14 +15,13 @@ from localfed.quota import webhook_name
 from tests.docs import pages
 from tests.docs.pages import ROOT
 from tests.docs.test_sessions import OWN, Reader
-from tests.validators import installed
 
 PAGE = ROOT / "docs" / "validators.md"
 EXAMPLE = ROOT / "examples" / "budget"
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pip_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What pip makes of the example, in a folder of its own: this environment stays as it is."""
     folder = tmp_path_factory.mktemp("installed")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
@@ -30,9 +30,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_example_has_tests_of_its_own(packages: Path, tmp_path: Path) -> None:
+def test_the_example_has_tests_of_its_own(pip_made: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={EXAMPLE}", str(EXAMPLE)]
-    environment = {"PYTHONPATH": str(packages), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PYTHONPATH": str(pip_made), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
         [*command, "-c", str(EXAMPLE / "pyproject.toml")],
         cwd=tmp_path,
@@ -46,14 +46,14 @@ def test_the_example_has_tests_of_its_own(packages: Path, tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def federation_with_budgets(guard: Guard, packages: Path, tmp_path: Path) -> Iterator[Federation]:
+def federation_with_budgets(guard: Guard, pip_made: Path, tmp_path: Path) -> Iterator[Federation]:
     replicas = [webhook_name(number) for number in (1, 2)]
     shape = Shape(
         members=2,
         nodes=2,
         quota=2,
         flags={name: ["--validators=budget"] for name in replicas},
-        runners={name: [installed.__file__, str(packages)] for name in replicas},
+        runners={name: [packages.__file__, str(pip_made)] for name in replicas},
     )
     federation = Federation(tmp_path / "fed")
     federation.up(shape, guard)

@@ -18,7 +18,7 @@ from federation_quota.kube.client import Client
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 from federation_quota.kube.retry import Policy
 from federation_quota.stamp import HELD_LABEL, PENDING_ANNOTATION, TENANT_LABEL
-from localfed import audit
+from localfed import audit, packages
 from localfed import quota as product
 from localfed.directory import Shape
 from localfed.federation import Federation
@@ -28,7 +28,7 @@ from tests.federation.manifests import DIVIDED, deployment, policy, quota
 from tests.federation.permissions import refused
 from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import binding
-from tests.validators import installed
+from tests.validators import RULE
 
 pytestmark = pytest.mark.federation
 
@@ -69,13 +69,13 @@ def ruled(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
     folder = tmp_path_factory.mktemp("ruled")
     files = folder / "files"
     files.mkdir()
-    packages = installed.package(folder / "packages", "acme", {"rule": "acme:Rule"}, installed.RULE)
+    made = packages.package(folder / "packages", "acme", {"rule": "acme:Rule"}, RULE)
     flags = ["--validators=rule", f"--validator-settings=rule.folder={files}", "--validator-seconds=1"]
     shape = Shape(
         members=1,
         quota=2,
         flags=dict.fromkeys(REPLICAS, flags),
-        runners={name: [installed.__file__, str(packages)] for name in REPLICAS},
+        runners={name: [packages.__file__, str(made)] for name in REPLICAS},
     )
     federation = Federation(folder / "fed")
     federation.up(shape, guard)

@@ -9,8 +9,9 @@ import pytest
 
 from federation_quota.validators import Decision, allow, refuse, registry
 from federation_quota.validators.registry import Registration, ValidatorError
+from localfed import packages
 from tests.unit.test_process import kubeconfig
-from tests.validators import installed
+from tests.validators import RULE
 from tests.validators.rule import Rule
 from webhook import loading
 
@@ -23,7 +24,7 @@ Installed = Callable[..., Path]
 @pytest.fixture
 def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installed package with several validators, most of them no good."""
-    folder = installed.package(tmp_path / "packages", "acme", POINTS | GONE, installed.RULE)
+    folder = packages.package(tmp_path / "packages", "acme", POINTS | GONE, RULE)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "acme", raising=False)
     return folder
@@ -55,7 +56,7 @@ def test_what_does_not_fit_is_one_clear_line(acme: Path, names: list[str], said:
 
 
 def test_one_name_in_two_packages_is_no_choice(acme: Path) -> None:
-    installed.package(acme, "other", {"rule": "other:Rule"})
+    packages.package(acme, "other", {"rule": "other:Rule"})
     with pytest.raises(ValidatorError, match=r"'rule' is there more than once: in acme \(acme:Rule\) and other \("):
         loading.load(["rule"])
     assert loading.load([]) == (), "unless it is switched on"
@@ -149,5 +150,5 @@ def test_a_validator_that_does_not_start_keeps_the_replica_from_serving(acme: Pa
 def started(acme: Path, tmp_path: Path, flags: list[str]) -> subprocess.CompletedProcess[str]:
     path = kubeconfig(tmp_path / "kubeconfig")
     common = [f"--kubeconfig={path}", "--metrics-listen=127.0.0.1:0", "--listen=127.0.0.1:0"]
-    command = [sys.executable, installed.__file__, str(acme), "webhook", *common, *flags]
+    command = [sys.executable, packages.__file__, str(acme), "webhook", *common, *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

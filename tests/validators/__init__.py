@@ -1,1 +1,5 @@
-"""Validators that tests install beside the product, and what puts them there."""
+"""Validators that tests install beside the product (`localfed.packages`)."""
+
+from pathlib import Path
+
+RULE = Path(__file__).parent / "rule.py"

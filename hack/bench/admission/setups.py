@@ -203,12 +203,12 @@ class Ground:
 
 
 @contextmanager
-def ground(folder: Path) -> Iterator[Ground]:
+def ground(folder: Path, shape: Shape = SHAPE) -> Iterator[Ground]:
     """A federation with everything in place, while the block lasts."""
     with Guard() as guard:
         federation = Federation(folder / "fed")
         try:
-            federation.up(SHAPE, guard)
+            federation.up(shape, guard)
             made = Ground(federation, guard)
             made.prepare()
             yield made

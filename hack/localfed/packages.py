@@ -1,6 +1,7 @@
-"""Packages as pip leaves them behind, made by hand; and a way to run a program of the product with them.
+"""Packages with validators as pip leaves them behind, made by hand; and a way to run a program with them.
 
-`python installed.py FOLDER MODULE ARGUMENT …` runs a program with the packages of a folder, beside all others.
+`python packages.py FOLDER MODULE ARGUMENT …` runs a program with the packages of a folder, beside all others: what runs
+a process in the place of `-m` (`Shape.runners`).
 """
 
 import importlib
@@ -20,9 +21,6 @@ def package(folder: Path, name: str, points: dict[str, str], module: Path | None
     if module is not None:
         shutil.copy(module, folder / f"{name.replace('-', '_')}.py")
     return folder
-
-
-RULE = Path(__file__).parent / "rule.py"
 
 
 def main() -> None:
