@@ -307,12 +307,10 @@ class Committer:
                 self._keep(written)
                 self._taken_back -= taken_back
                 self._meter.committed(admissions)
-            elif exceeded := {
-                one.name for _, outcome in decided if isinstance(outcome, Refused) for one in outcome.exceeded
-            }:
+            elif any(isinstance(outcome, Refused) for _, outcome in decided):
                 # Nobody is refused on what a cache says of the account.
-                if not await self._store.is_stored(account, exceeded):
-                    await self._look_again(account, queue)
+                if not await self._store.is_stored(account):
+                    self._see(await self._store.read(self.domain, self.name))
                     self._queue[:0] = queue
                     return False
             else:
@@ -328,21 +326,16 @@ class Committer:
         waits = len(undecided) + await self._refuse(refused, account)
         return len(self._queue) == waits and len(decided) < MOST_IN_ONE_WRITE
 
-    async def _look_again(self, account: Account, asks: list[_Waiting]) -> None:
-        """The account is not what it was taken for: have it as it is."""
-        self._see(await self._store.read(self.domain, self.name))
-        if self.account is not None and self.account.version == account.version:
-            # Only limits are others, and this replica has yet to hear of that.
-            for waiting in asks:
-                waiting.wait("its limits have just been changed")
-            await asyncio.sleep(RETRY_SECONDS)
-
     async def _refuse(self, refused: list[tuple[_Waiting, Refused]], account: Account) -> int:
         """Nobody is refused on a view that is behind. Who may have been waits for it: how many these are."""
         if not refused:
             return 0
         waits = [waiting for waiting, _ in refused]
         try:
+            if not await self._limits_stand(refused, account):
+                for waiting in waits:
+                    waiting.wait("its limits have just been changed")
+                return len(waits)
             view = self._observation.view
             proof = Proof(account, view, {})
             if not all(proof.stands(waiting.ask, outcome) for waiting, outcome in refused):
@@ -358,6 +351,11 @@ class Committer:
         finally:
             self._queue[:0] = waits
         return len(waits)
+
+    async def _limits_stand(self, refused: list[tuple[_Waiting, Refused]], account: Account) -> bool:
+        """Nor on limits of a user or group that are others by now."""
+        names = {one.name for _, outcome in refused for one in outcome.exceeded}
+        return not domain.is_usage(self.domain) or await self._store.limits_stand(account, names)
 
     def overdue_seconds(self) -> float:
         """For how long somebody has waited beyond their deadline: they are answered before it, unless this is stuck."""

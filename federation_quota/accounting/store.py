@@ -26,10 +26,13 @@ class Store(Protocol):
     async def open(self, subject: Subject) -> Account:
         """The account of a user or group as it is stored now; made, with nothing in it, where there was none."""
 
-    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
-        """Whether that very version of the account is what is stored now: cheaper than reading it.
+    async def is_stored(self, account: Account) -> bool:
+        """Whether that very version of the account is what is stored now: cheaper than reading it."""
 
-        `names` are of limits that stand elsewhere, as a user's do on the nodes of a tree: these are stored as well.
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        """Whether a user's or group's limits of these names are stored as they are known here.
+
+        They stand on the nodes of a tree, not in the account: no version of that proves anything of them.
         """
 
     async def write(self, account: Account) -> Account:

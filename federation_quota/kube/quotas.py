@@ -144,13 +144,13 @@ class QuotaStore:
                 body = await self._client.get(USAGE_ACCOUNTS, subject.account, timeout_seconds=self._timeout_seconds)
             return decode_usage(body)
 
-    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
+    async def is_stored(self, account: Account) -> bool:
         """Whether the quota has that very version now; its status, with all who wait, is not sent for it."""
         version = await self._stored_version(*_whereabouts(account.namespace, account.name))
-        if version is None or version != int(account.version):
-            return False
-        if not usage.is_usage(account):
-            return True
+        return version is not None and version == int(account.version)
+
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        """Whether the nodes whose limits these are have not been changed since they were seen."""
         tree, nodes = usage.kept(account).subject.tree, {split(name)[1] for name in names}
         return all(await asyncio.gather(*(self._says_the_same(tree, node) for node in sorted(nodes))))
 

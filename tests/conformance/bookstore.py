@@ -140,7 +140,11 @@ class Bookstore(Store):
         await self._answer()
         return stored
 
-    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        await self._answer()
+        return True
+
+    async def is_stored(self, account: Account) -> bool:
         await self._answer()
         stored = self.accounts.get(account.name)
         return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)

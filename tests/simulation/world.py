@@ -238,11 +238,13 @@ class SimulatedStore:
         world.note("opened")
         return world.accounts.get(subject.account) or world.store_account(replace(opened(subject), uid=world.uid()))
 
-    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
+    async def is_stored(self, account: Account) -> bool:
         stored = await self.read(account.namespace, account.name)
-        if stored is None or (stored.uid, stored.version) != (account.uid, account.version):
-            return False
-        return self._world.fitted(stored).shape == account.shape
+        return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)
+
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        await self._world.lag(0.01)
+        return self._world.fitted(account).shape == account.shape
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._world.lag(0.01)

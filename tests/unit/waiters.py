@@ -110,7 +110,10 @@ class QuotaShelf(Store):
     async def open(self, subject: Subject) -> Account:
         raise NotImplementedError
 
-    async def is_stored(self, account: Account, names: Collection[str] = ()) -> bool:
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        raise NotImplementedError
+
+    async def is_stored(self, account: Account) -> bool:
         raise NotImplementedError
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
