@@ -55,7 +55,7 @@ from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
-from webhook.writers import refuse_account, refuse_writer
+from webhook.writers import refuse_writer
 
 log = structlog.get_logger()
 
@@ -262,7 +262,6 @@ class Replica:
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.GUARD_BINDINGS: refuse_writer,
-                hooks.GUARD_ACCOUNTS: refuse_account,
                 hooks.STAMP_TEMPLATES: IdentityReview(settings.identities),
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
