@@ -155,7 +155,7 @@ class ForestMirror:
         """The nodes of all trees, where there is a limit in any."""
         quotas = [one.value for table in (self.elastic, self.composites) for one in table.items.values()]
         roots = [one.value for one in self.trees.items.values()]
-        if not any(one.limits for one in (*quotas, *roots)):
+        if not any(one.limits for one in quotas) and not any(one.limits for one in roots):
             return {}
         found: dict[str, list[Level]] = {root.name: [Level(ROOT, limits=root.limits)] for root in roots}
         for one in quotas:
