@@ -15,10 +15,12 @@ import structlog
 from controllers import auditing
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
+from controllers.elastic.counting import Counting
 from controllers.elastic.trees import TreeController
-from controllers.elastic.watching import LeafMirror, Watching, decode
+from controllers.elastic.watching import Watching, decode
 from controllers.installation import Installation
 from controllers.members import Members
+from controllers.pending import PendingController
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
@@ -52,9 +54,9 @@ from federation_quota.kube.retry import Policy, is_repeatable
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
-from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.placement import Placements
+from federation_quota.tenants import tenant as tenants
 
 log = structlog.get_logger()
 
@@ -140,12 +142,12 @@ class Candidate:
         self._monitoring = settings.common.monitoring
         self._observation = Observation()
         self._lag = Lag(self._observation, asyncio.get_running_loop().time)
-        self._audit = Audit()
+        self._audits = auditing.Audits()
         self._elector: Elector | None = None
         self._roster = Roster(elapsed)
         self._queue: WorkQueue[ObjectKey] = WorkQueue("accounts", coalesce_seconds=COALESCE_SECONDS)
-        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audit)
-        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audit)
+        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audits.quotas)
+        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audits)
         self._installation = Installation(
             federation,
             namespace=namespace,
@@ -169,12 +171,17 @@ class Candidate:
         self._accounts = AccountController(
             self._quotas, self._bindings, self._observation, store, self._members, reporting
         )
+        self._pending = PendingController(
+            self._bindings, reporting, tenant_of=self._tenant_of, on_due=self._pending_due
+        )
         self._waking = WakingController(
             self._observation,
             self._bindings,
             store,
             reporting,
             is_warning_only=settings.is_warning_only,
+            rests_until=self._pending.rests_until,
+            tried=self._pending.tried,
         )
         quotas = Reflector(
             federation,
@@ -183,26 +190,37 @@ class Candidate:
             sink=self._quotas,
             on_rewind=lambda _seen, _now: self._lag.rewind(),
         )
-        self._quota_reflector = quotas
         self._reflectors: list[Reflector[Any]] = [
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             quotas,
         ]
-        self._watching = Watching(self._observation, self._bindings)
+        self._watching = Watching(self._observation, self._bindings, counting=Counting(self._members))
         self._forest = ForestMirror(federation, self._forest_changed)
         self._trees = TreeController(
-            self._watching, self._forest, store, reporting, is_warning_only=settings.is_warning_only
+            self._watching,
+            self._forest,
+            store,
+            reporting,
+            is_warning_only=settings.is_warning_only,
+            rests_until=self._pending.rests_until,
+            tried=self._pending.tried,
         )
-        self._elastic: list[Reflector[Any]] = [
+        leaves = [
             Reflector(
                 federation,
                 resource,
                 decode=decode(resource.kind),
-                sink=LeafMirror(self._watching.accounts, self._trees.account_changed),
+                sink=auditing.AuditedLeaves(self._watching.accounts, self._trees.account_changed, audit),
             )
-            for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)
+            for resource, audit in (
+                (ELASTIC_QUOTAS, self._audits.elastic),
+                (COMPOSITE_ELASTIC_QUOTAS, self._audits.composites),
+            )
         ]
-        self._elastic += self._forest.reflectors
+        self._elastic: list[Reflector[Any]] = [*leaves, *self._forest.reflectors]
+        self._audited = list(
+            zip((self._audits.quotas, self._audits.elastic, self._audits.composites), (quotas, *leaves), strict=True)
+        )
         self._trust = certificates.PublishedTrust(federation)
         publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
         self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
@@ -215,6 +233,7 @@ class Candidate:
                 "accounts": not_stuck(self._queue.busy_seconds),
                 "waking": not_stuck(self._waking.busy_seconds),
                 "trees": not_stuck(self._trees.busy_seconds),
+                "pending": not_stuck(self._pending.busy_seconds),
             },
         )
 
@@ -245,7 +264,7 @@ class Candidate:
             for reflector in (*self._reflectors, *self._elastic, *self._trust.reflectors):
                 tasks.create_task(reflector.run())
             tasks.create_task(self._members.run())
-            tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
+            tasks.create_task(auditing.listen(self._audited, self._observation))
             await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
@@ -261,6 +280,7 @@ class Candidate:
                 tasks.create_task(self._queue.serve(self._accounts.reconcile))
             tasks.create_task(self._recorder.run())
             tasks.create_task(self._wake())
+            tasks.create_task(self._pending.run(self._led))
             tasks.create_task(self._keep_trees())
 
     async def _keep_trees(self) -> None:
@@ -335,7 +355,12 @@ class Candidate:
                 dump.describe_account(account, view, self._accounts.age_seconds)
                 for _, account in sorted(self._quotas.accounts.items())
             ],
-            "queues": lambda: [self._queue.describe(), *self._waking.describe(), self._trees.describe()],
+            "queues": lambda: [
+                self._queue.describe(),
+                *self._waking.describe(),
+                self._trees.describe(),
+                self._pending.describe(),
+            ],
             "reflectors": lambda: [one.describe() for one in reflectors],
         }
 
@@ -351,18 +376,31 @@ class Candidate:
     def _forest_changed(self) -> None:
         self._trees.forest_changed()
 
+    def _tenant_of(self, namespace: str) -> str:
+        known = self._forest.namespaces.items.get(namespace)
+        return tenants.of(namespace, known.value.labels if known else {})
+
+    def _pending_due(self, binding: Binding) -> None:
+        """What a validator refused may be tried: by its tree, or by who wakes."""
+        if binding.stamp.leaf:
+            self._trees.account_changed(binding.stamp.leaf)
+        self._waking.look_at(binding.key.namespace)
+
     def _pods_changed(self, namespaces: Iterable[str]) -> None:
         for namespace in namespaces:
             for name in self._quotas.names(namespace):
                 self._queue.add_after(ObjectKey(namespace, name), PODS_SECONDS)
+        self._trees.pods_changed(namespaces)
 
     def _member_changed(self, _cluster: str) -> None:
         for key in self._quotas.accounts:
             self._queue.add(key)
+        self._trees.member_changed()
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)
         self._unowned.binding_changed(before, after)
+        self._pending.binding_changed(before, after)
         self._waking.binding_changed(before, after)
         self._trees.binding_changed(before, after)
         binding = after or before

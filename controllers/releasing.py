@@ -9,7 +9,7 @@ elastic tree it is `elastic.trees`'.
 from controllers.alarm import Outcome, patched
 from federation_quota.binding import Binding
 from federation_quota.kube.client import Client
-from federation_quota.stamp import HELD_LABEL
+from federation_quota.stamp import HELD_LABEL, PENDING_ANNOTATION
 
 
 def is_ours(binding: Binding) -> bool:
@@ -25,8 +25,8 @@ async def release(client: Client, binding: Binding) -> Outcome:
 
 async def released(client: Client, binding: Binding) -> tuple[Outcome, int]:
     """The same, and the version in which it was stored."""
-    body: dict[str, object] = {
-        "metadata": {"resourceVersion": str(binding.version), "labels": {HELD_LABEL: None}},
-        "spec": {"suspension": {"scheduling": False}},
-    }
+    metadata: dict[str, object] = {"resourceVersion": str(binding.version), "labels": {HELD_LABEL: None}}
+    if binding.pending is not None:
+        metadata["annotations"] = {PENDING_ANNOTATION: None}
+    body: dict[str, object] = {"metadata": metadata, "spec": {"suspension": {"scheduling": False}}}
     return await patched(client, binding, body)

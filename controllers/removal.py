@@ -130,6 +130,12 @@ class Removal:
             for waiter in waiting.read(karmadaquota.quota(account).status)
             if ObjectKey(account.namespace, waiter.binding) not in stuck
         ]
+        # What validators refused, as notes on bindings that run: those that were held are released by now.
+        waiters += [
+            (one.key.namespace, waiting.pending(one))
+            async for one in self._bindings()
+            if one.pending is not None and one.key not in stuck and not one.is_deleting
+        ]
         await _each(waiters, lambda one: alarm.ring_template(*one, now))
         log.info("removal.woken", bindings=len(stuck), templates=len(waiters))
 

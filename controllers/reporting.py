@@ -13,6 +13,7 @@ from federation_quota.kube.events import Recorder
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
 from federation_quota.ledger.account import Account
 from federation_quota.limits import usage
+from federation_quota.pending import Pending
 from federation_quota.room import Obstacle
 from federation_quota.undercount import Undercount
 
@@ -54,6 +55,13 @@ class Reporting:
         what = "its growth is held" if binding.clusters else "it is held"
         reasons = "; ".join(str(one) for one in obstacles)
         self._about(binding, "Held", f"{what} until it fits: {reasons}", is_warning=True)
+
+    def pending(self, binding: Binding, note: Pending) -> None:
+        """A validator refused what it asks for, for now."""
+        what = "its growth is not admitted" if binding.clusters else "it is not admitted"
+        when = f"tried again when its tenant uses less, or after {note.retry_seconds} s"
+        message = f"{what} for now by validator {note.validator}: {note.message} ({when})"
+        self._about(binding, "Pending", message, is_warning=True)
 
     def released(self, binding: Binding, reason: str) -> None:
         """It is no longer held."""

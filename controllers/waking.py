@@ -37,6 +37,7 @@ from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import Schemes
+from federation_quota.pending import Pending
 from federation_quota.room import Room
 from federation_quota.waiting import Chosen, Waiter, Way
 
@@ -94,13 +95,14 @@ class _Place:
     held: set[str] = field(default_factory=set)
     stuck: set[str] = field(default_factory=set)
     lost: set[str] = field(default_factory=set)  # stuck ones that are on no list
+    noted: set[str] = field(default_factory=set)  # of whom a validator refused something, and who are not held
     told: set[str] = field(default_factory=set)  # held ones of which it was said
     tracks: dict[str, _Track] = field(default_factory=dict)
     rests_until: float = 0.0
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self.held or self.lost or self.orphans or any(self.listed.values()))
+        return bool(self.held or self.lost or self.noted or self.orphans or any(self.listed.values()))
 
     @property
     def is_empty(self) -> bool:
@@ -137,8 +139,12 @@ class WakingController:
         reporting: Reporting,
         *,
         is_warning_only: bool = False,
+        rests_until: Callable[[Binding], float] = lambda _binding: 0.0,  # what a validator refused is left until then
+        tried: Callable[[Binding], None] = lambda _binding: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self._rests_until = rests_until
+        self._tried = tried
         self._observation = observation
         self._mirror = mirror
         self._store = store
@@ -153,7 +159,8 @@ class WakingController:
     def counts(self) -> tuple[int, int]:
         """How many were refused and wait, and how many are held."""
         places = self._places.values()
-        return sum(len(one.wishes()) for one in places), sum(len(one.held) for one in places)
+        waiting = sum(len(one.wishes().keys() | one.noted) for one in places)
+        return waiting, sum(len(one.held) for one in places)
 
     def busy_seconds(self) -> float:
         """How long the longest work that is under way has taken so far."""
@@ -222,13 +229,15 @@ class WakingController:
         namespace, name = binding.key
         is_held = after is not None and releasing.is_ours(after)
         is_stuck = after is not None and _is_stuck(after)
+        is_noted = after is not None and after.pending is not None and not after.is_held
         place = self._places.get(namespace)
         if place is None:
-            if not is_held and not is_stuck:
+            if not is_held and not is_stuck and not is_noted:
                 return
             place = self._places[namespace] = _Place()
         _put(place.held, name, is_held)
         _put(place.stuck, name, is_stuck)
+        _put(place.noted, name, is_noted)
         _put(place.lost, name, is_stuck and name in place.lost)
         _put(place.told, name, is_held and (name in place.told or not self._is_live))
         track = place.tracks.get(name)
@@ -252,6 +261,11 @@ class WakingController:
             if domain.is_usage(name):
                 place.accounts = {key: usage.fitted(one, schemes) for key, one in place.accounts.items()}
                 self.owners_changed([name])
+
+    def look_at(self, namespace: str) -> None:
+        """Something may be tried there that a validator had refused."""
+        if namespace in self._places:
+            self._queue.add(namespace)
 
     async def _wake(self, namespace: str, client: Client, alarm: Alarm) -> float | None:
         """Look through the queue of one namespace; when to look again, if by time alone."""
@@ -287,14 +301,24 @@ class WakingController:
             if obstacles and binding is not None and name in place.held and name not in place.told:
                 place.told.add(name)
                 self._reporting.held(binding, obstacles)
+        chosen, is_more = self._one_by_one(namespace, chosen)
         took = asyncio.get_running_loop().time() - now
         place.rests_until = now + took + min(took * (1 / MOST_BUSY - 1), MOST_REST_SECONDS)
         is_changed = await self._wake_all(place, namespace, chosen, client, alarm)
-        if is_changed:
+        if is_changed or is_more:
             return COALESCE_SECONDS
         now = asyncio.get_running_loop().time()
         turns = [track.next_turn(now) - now for name in queue if (track := place.tracks.get(name)) and track.wakes]
         return max(min(turns), COALESCE_SECONDS) if turns else None
+
+    def _one_by_one(self, namespace: str, chosen: list[Chosen]) -> tuple[list[Chosen], bool]:
+        """Of those that a validator is to be asked about again only the first: it may be slow. And whether more are."""
+        left = [one for one in chosen if self._note(namespace, one.waiter.binding) is not None][1:]
+        return [one for one in chosen if one not in left], bool(left)
+
+    def _note(self, namespace: str, name: str) -> Pending | None:
+        binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+        return binding.pending if binding is not None else None
 
     def _queued(self, place: _Place, namespace: str) -> dict[str, Waiter]:
         """Everybody who waits, by binding; who no longer does is struck off."""
@@ -313,10 +337,10 @@ class WakingController:
             if binding is not None and not binding.is_suspended:
                 # What it asked for is not known: if it is refused again, it is noted.
                 queue[name] = waiting.refused(binding, "", binding.created)
-        for name in place.held:
+        for name in place.held | place.noted:
             binding = self._binding(namespace, name)
-            if binding is not None:
-                queue[name] = waiting.held(binding)
+            if binding is not None and self._rests_until(binding) <= asyncio.get_running_loop().time():
+                queue[name] = waiting.held(binding) if name in place.held else waiting.pending(binding)
         for name in place.tracks.keys() - queue.keys() - place.wishes().keys():
             del place.tracks[name]
         return queue
@@ -352,6 +376,8 @@ class WakingController:
     ) -> tuple[Way, Outcome]:
         waiter, name = one.waiter, one.waiter.binding
         binding = self._binding(namespace, name)
+        if binding is not None:
+            self._tried(binding)
         way = _way(binding)
         if way is Way.RELEASE and binding is not None:
             outcome = await releasing.release(client, binding)

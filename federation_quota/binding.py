@@ -9,6 +9,7 @@ Never here: how the amounts come about (`charge`), bytes (`kube.codec`), account
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from federation_quota.pending import Pending
 from federation_quota.resources import NOTHING, Resources
 from federation_quota.stamp import NO_STAMP, Stamp
 
@@ -88,6 +89,10 @@ class Binding:
     stamp: Stamp = NO_STAMP
     scheduled_reason: str = ""
     """Why it is not scheduled, where Karmada's scheduler said so: `QuotaExceeded`, `NoClusterFit`."""
+    pending: Pending | None = None
+    """What a validator refused of it, and is to be asked about again."""
+    said_pending: str = ""
+    """What its condition says of that."""
     created: str = ""
     """The creationTimestamp as it is written: these sort by age."""
     fault: str = ""

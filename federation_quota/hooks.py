@@ -4,7 +4,8 @@ Each hook is told of as little as it can be: `matchConditions` let the API serve
 that deletions, finalizers and untouched specs cost no call and do not depend on us being there.
 
 Three configurations, by what happens when nobody answers. What decides, and what stamps, fails closed. The early word
-to people fails open: it stands in nobody's way, and what it could not say is said later by what decides.
+to people fails open: it stands in nobody's way, and what it could not say is said later by what decides. So does the
+review of namespaces: everybody makes some, and of two quotas that claim the same one, one has it in any case.
 """
 
 import base64
@@ -15,7 +16,14 @@ from typing import Any, Final
 from federation_quota.group_resource import WORKLOADS, GroupResource, by_group
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, OWNER_ANNOTATION, STAMP_ANNOTATION, TRUE
+from federation_quota.stamp import (
+    HELD_LABEL,
+    OWNER_ANNOTATION,
+    QUOTA_NAME_LABEL,
+    STAMP_ANNOTATION,
+    TENANT_LABEL,
+    TRUE,
+)
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
@@ -24,7 +32,9 @@ GUARD_BINDINGS: Final = "/guard/resourcebindings"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
+VALIDATE_NAMESPACES: Final = "/validate/namespaces"
 VALIDATE_WORKS: Final = "/validate/works"
+VALIDATE_TENANTS: Final = "/validate/tenants"
 WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
@@ -37,7 +47,8 @@ DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 API server looks at it to choose between our two hooks for workloads."""
 
 _TIMEOUT_SECONDS: Final = 10
-_ADVICE_TIMEOUT_SECONDS: Final = 3  # somebody waits at a terminal, and gets on without our word
+# Somebody waits at a terminal, and gets on without our word.
+_OPEN: Final = {"failurePolicy": "Ignore", "sideEffects": "None", "timeoutSeconds": 3}
 
 _ELASTIC: Final = ("elasticquotas", "compositeelasticquotas")
 # Where an object itself is written there is no such key at all.
@@ -104,6 +115,9 @@ def configurations(
                     {"name": "by-somebody-else", "expression": f"!({_IS_ADMINISTRATOR})"},
                 ),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
+                _hook(
+                    "tenants.quota.karmada.io", url + VALIDATE_TENANTS, bundle, _namespaces(), _alive(), *_assigned()
+                ),
             ],
         ),
         _configuration(
@@ -120,6 +134,17 @@ def configurations(
             [
                 _advising("warn.quota.karmada.io", url + WARN_WORKLOADS, bundle, "NotIn"),
                 _advising("deny.quota.karmada.io", url + DENY_WORKLOADS, bundle, "In"),
+                {
+                    **_hook(
+                        "namespaces.quota.karmada.io",
+                        url + VALIDATE_NAMESPACES,
+                        bundle,
+                        {**_rule("", "v1", ["namespaces"]), "scope": "Cluster"},
+                        _alive(),
+                        _labels_change(),
+                    ),
+                    **_OPEN,
+                },
             ],
         ),
     ]
@@ -161,12 +186,10 @@ def _advising(name: str, url: str, bundle: bytes, operator: str) -> dict[str, An
     """A hook for the workloads of the namespaces whose label is, or is not, set. It fails open."""
     asked = {"key": DENY_AT_APPLY_LABEL, "operator": operator, "values": [TRUE]}
     return {
-        **_hook(name, url, bundle, _workloads(), _alive(), _spec_changes()),
+        **_hook(name, url, bundle, _workloads(), _alive(), _asks_otherwise()),
         "rules": [_workloads(), _rule("batch", "v1", ["jobs"]), _rule("", "v1", ["pods"], ["CREATE"])],
         "namespaceSelector": {"matchExpressions": [asked]},
-        "failurePolicy": "Ignore",
-        "sideEffects": "None",
-        "timeoutSeconds": _ADVICE_TIMEOUT_SECONDS,
+        **_OPEN,
     }
 
 
@@ -199,6 +222,10 @@ def _quotas() -> dict[str, Any]:
 def _elastic(resources: list[str]) -> dict[str, Any]:
     """Deletions too: a parent must not go while there are quotas below it."""
     return {**_rule("quota.karmada.io", "v1alpha1", resources, ["CREATE", "UPDATE", "DELETE"]), "scope": "*"}
+
+
+def _namespaces() -> dict[str, Any]:
+    return {**_rule("", "v1", ["namespaces"]), "scope": "Cluster"}
 
 
 def _works() -> dict[str, Any]:
@@ -235,7 +262,7 @@ def _stays() -> dict[str, str]:
 def _foreign(system_users: Iterable[str]) -> dict[str, str]:
     """A status that we write needs no word of ours: it is written with every batch of admissions."""
     ours = f"request.userInfo.username in {json.dumps(sorted(system_users))}"
-    return {"name": "not-our-own-status", "expression": f"request.subResource != 'status' || !({ours})"}
+    return {"name": "not-our-own-status", "expression": f"!{_IS_STATUS} || !({ours})"}
 
 
 def _by_tenants() -> dict[str, str]:
@@ -260,13 +287,35 @@ def _changes() -> dict[str, str]:
     return {"name": "something-that-counts-changes", "expression": f"request.operation == 'CREATE' || !({same})"}
 
 
+def _asks_otherwise() -> dict[str, str]:
+    """What a workload asks for is in its spec, and of whom in its label."""
+    new, old = (_value(one, "labels", QUOTA_NAME_LABEL) for one in ("object", "oldObject"))
+    same = f"object.spec == oldObject.spec && {new} == {old}"
+    return {"name": "asks-otherwise", "expression": f"request.operation == 'CREATE' || !({same})"}
+
+
+def _labels_change() -> dict[str, str]:
+    new, old = (f"(has({one}.metadata.labels) ? {one}.metadata.labels : {{}})" for one in ("object", "oldObject"))
+    return {"name": "labels-change", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
+
+
 def _owner_changes() -> dict[str, str]:
     new, old = (_value(one, "annotations", OWNER_ANNOTATION) for one in ("object", "oldObject"))
     return {"name": "owner-is-new-or-changes", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
 
 
-def _spec_changes() -> dict[str, str]:
-    return {"name": "spec-changes", "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+def _assigned() -> list[dict[str, str]]:
+    """Namespaces that come to be another tenant's, by somebody who may not say so: of either tenant."""
+    new, old = (_value(owner, "labels", TENANT_LABEL) for owner in ("object", "oldObject"))
+    old = f"(request.operation == 'CREATE' ? '' : {old})"
+    may = "authorizer.group('quota.karmada.io').resource('tenants').name({}).check('assign').allowed()"
+    return [
+        {"name": "changes-its-tenant", "expression": f"{new} != {old}"},
+        {
+            "name": "by-who-may-not",
+            "expression": " || ".join(f"({one} != '' && !{may.format(one)})" for one in (new, old)),
+        },
+    ]
 
 
 def _dispatched() -> list[dict[str, str]]:

@@ -206,6 +206,51 @@ member_stale = _gauge(
     "its Cluster object names.",
 )
 
+# Tenants and validators.
+
+tenants = _gauge("tenants", "Tenants whose requests this replica judges, or lately has.", by=WEBHOOK)
+tenant_wait_seconds = _histogram(
+    "tenant_wait_seconds",
+    "How long a request waited until it was its tenant's turn, with validators on.",
+    by=WEBHOOK,
+    buckets=_SLOW,
+    remedy="Requests of one tenant are judged one at a time. Long waits with short holds: one tenant asks for much at "
+    "once, or its requests come through several replicas in turn. With long holds: a validator is slow.",
+)
+tenant_hold_seconds = _histogram(
+    "tenant_hold_seconds",
+    "How long a request kept its tenant's turn: validators, then quotas.",
+    by=WEBHOOK,
+    buckets=_SLOW,
+    remedy="Look at `validator_seconds`, then at what quotas need (`admission_seconds` without validators).",
+)
+tenant_handovers = _counter(
+    "tenant_handovers",
+    "Titles of tenants that this replica passed on to another, or gave up.",
+    by=WEBHOOK,
+    remedy="A few a second for a busy tenant are normal with several replicas.",
+)
+validator_seconds = _histogram(
+    "validator_seconds", "How long a validator took to answer.", "validator", by=WEBHOOK, buckets=_SLOW
+)
+validator_answers = _counter(
+    "validator_answers",
+    "What validators answered (allowed, refused), or that they did not (cut-off, failed).",
+    "validator",
+    "result",
+    by=WEBHOOK,
+    remedy="`cut-off` and `failed`: clients are told to come again, and nothing of the tenant is admitted meanwhile: "
+    "`validator.cut_off` and `validator.failed` in the log say which, and why.",
+)
+validator_hanging = _gauge(
+    "validator_hanging",
+    "Calls of validators that were cut off and have not come back.",
+    "validator",
+    by=WEBHOOK,
+    remedy="The validator hangs. Each call keeps one tenant from being judged until it comes back, and no other. Mend "
+    "the validator; restarting the replica ends the calls.",
+)
+
 # The process and its ties.
 
 leader = _gauge(

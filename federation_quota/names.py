@@ -17,8 +17,13 @@ CONTROLLERS: Final = "controllers"
 REPLICAS: Final = {PART_OF: SYSTEM, COMPONENT: WEBHOOK}
 """The labels of the Leases by which webhook replicas show that they are there."""
 
+TENANTS: Final = {PART_OF: SYSTEM, COMPONENT: "tenant"}
+"""The labels of the Leases that say which replica judges the requests of a tenant."""
+
 AUTHORITY_SECRET: Final = "federation-quota-authority"  # noqa: S105 - its name, not its content
 LEADER_LEASE: Final = "federation-quota-controllers"
+CHANGES_LEASE: Final = "federation-quota-changes"
+"""What the replicas of the webhook let through of quotas and trees, and have not seen stored yet."""
 
 VALIDATING: Final = "federation-quota-validating"
 MUTATING: Final = "federation-quota-mutating"

@@ -32,6 +32,8 @@ CAPACITY_LABEL: Final = "quota.karmada.io/capacity"
 """On a binding under a tree: `in-quota` or `over-quota`."""
 QUOTA_NAME_LABEL: Final = "quota.karmada.io/quota-name"
 """On a template: the elastic quota it wants to be charged to."""
+PENDING_ANNOTATION: Final = "quota.karmada.io/pending"
+"""On a binding: that a validator refused what it asks for, and when to ask again (`pending`)."""
 TENANT_LABEL: Final = "quota.karmada.io/tenant"
 """On a namespace: its tenant, where that is not the namespace itself."""
 

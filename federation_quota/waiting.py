@@ -126,6 +126,16 @@ def held(binding: Binding) -> Waiter:
     return _waiter(binding, binding.demand.maximum(binding.assigned), binding.created, "")
 
 
+def pending(binding: Binding) -> Waiter:
+    """The waiter that a binding is of which a validator refused something."""
+    note = binding.pending
+    return (
+        refused(binding, "", binding.created)
+        if note is None
+        else _waiter(binding, note.charge, note.since, note.message)
+    )
+
+
 def is_granted(waiter: Waiter, stored: Claim) -> bool:
     """Whether the binding has what the waiter waits for."""
     wanted = waiter.claim

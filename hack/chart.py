@@ -2,6 +2,7 @@
 
 - `hack/localfed/manifests/access.yaml`: what federation-quota may do in a local federation, rendered as for an
   administrator. It stands in the checkout so that a federation needs no helm.
+- `hack/localfed/manifests/validators.yaml`: what it may do beyond that where validators are on.
 - The table of values in the chart's README, from `values.yaml` and its comments.
 """
 
@@ -18,19 +19,24 @@ import yaml  # noqa: E402 - only there once the environment is
 
 from localfed import programs  # noqa: E402
 from localfed.guard import Guard  # noqa: E402
-from localfed.quota import ACCESS, CONTROLLERS, NAMESPACE, RELEASE, WEBHOOK  # noqa: E402
+from localfed.quota import ACCESS, CONTROLLERS, NAMESPACE, RELEASE, VALIDATORS_ACCESS, WEBHOOK  # noqa: E402
 
 CHART = ROOT / "charts" / "federation-quota"
 README = CHART / "README.md"
 HEADER = "# Rendered by helm from charts/federation-quota: `make chart` writes it anew.\n"
+KARMADA = ["target=karmada", f"karmada.webhook.user={WEBHOOK}", f"karmada.controllers.user={CONTROLLERS}"]
 TABLE = re.compile(r"(<!-- values -->\n).*(<!-- end of values -->\n)", re.DOTALL)
 
 
 def access(helm: Path) -> str:
     """The roles on either API server: here the federation is its own host."""
-    karmada = ["target=karmada", f"karmada.webhook.user={WEBHOOK}", f"karmada.controllers.user={CONTROLLERS}"]
     host = _template(helm, "access.yaml", [f"fullnameOverride={RELEASE}", "metrics.authorization=token"])
-    return HEADER + _template(helm, "karmada.yaml", karmada) + host
+    return HEADER + _template(helm, "karmada.yaml", KARMADA) + host
+
+
+def validators(helm: Path) -> str:
+    """The roles that validators take."""
+    return HEADER + _template(helm, "validators.yaml", [*KARMADA, "validators.enabled={any}"])
 
 
 def _template(helm: Path, name: str, values: list[str]) -> str:
@@ -81,7 +87,7 @@ def main() -> None:
     """Write them, or say whether they are up to date."""
     with Guard() as guard:
         helm = programs.provide(programs.HELM, guard) / "helm"
-    for path, text in ((ACCESS, access(helm)), (README, readme())):
+    for path, text in ((ACCESS, access(helm)), (VALIDATORS_ACCESS, validators(helm)), (README, readme())):
         if "--check" not in sys.argv:
             path.write_text(text)
         elif path.read_text() != text:

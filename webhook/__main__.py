@@ -5,6 +5,7 @@ import contextlib
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,39 +21,44 @@ from federation_quota.identity import EVERYBODY, Identities
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
-from federation_quota.kube.forest import NAMESPACES, ForestMirror
+from federation_quota.kube.forest import NAMESPACES, ForestMirror, Ledgers
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import PRIORITY_CLASSES, BindingMirror, PriorityMirror, QuotaMirror
 from federation_quota.kube.presence import Presence
 from federation_quota.kube.quotas import (
-    COMPOSITE_ELASTIC_QUOTAS,
-    ELASTIC_QUOTAS,
     KARMADA_QUOTAS,
     RESOURCE_BINDINGS,
     QuotaStore,
-    decode_elastic,
     decode_quota,
     resource_of,
 )
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
+from federation_quota.kube.underway import SharedUnderway
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.monitoring import Address, Monitor
 from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 from federation_quota.room import Room
+from federation_quota.validators import Validator, registry
+from webhook import assignment, loading
 from webhook.advice import Advice
 from webhook.asks import AskList
 from webhook.bindings import BindingReview
-from webhook.elastic import ElasticReview, Trail
+from webhook.deliberation import Deliberation
+from webhook.elastic import ElasticReview
 from webhook.holding import Holding
 from webhook.identity import IdentityReview
 from webhook.leaves import Leaves
+from webhook.namespaces import NamespaceReview, runs_uncharged
+from webhook.pending import PendingList, writer
+from webhook.prospects import Prospects
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
+from webhook.validators import Validators
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
 from webhook.writers import refuse_writer
@@ -60,6 +66,7 @@ from webhook.writers import refuse_writer
 log = structlog.get_logger()
 
 READY_LOOK_SECONDS = 0.1
+LONGEST_VALIDATION_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,9 @@ class Settings:
     is_warning_only: bool
     shares_port: bool
     drain_seconds: float
+    validators: tuple[Validator, ...]  # that are on
+    validator_settings: Mapping[str, Mapping[str, str]]  # by validator
+    validator_seconds: float
 
 
 def flags() -> common.Parser:
@@ -110,6 +120,9 @@ def flags() -> common.Parser:
     parser.setting("--warn-only", "Let everything through and only warn: the break-glass.", "false", ["true", "false"])
     parser.setting("--share-port", "Share the port with other replicas on this machine.", "false", ["true", "false"])
     parser.setting("--drain-seconds", "How long to go on answering after a request to end.", "5")
+    parser.setting("--validators", "Names, comma separated, of the installed validators to ask.", "")
+    parser.setting("--validator-settings", "What they are told: VALIDATOR.KEY=VALUE, comma separated.", "")
+    parser.setting("--validator-seconds", "How long a validator may take for an answer.", "2")
     return parser
 
 
@@ -127,6 +140,13 @@ def parse(arguments: list[str] | None = None) -> Settings:
         drain_seconds = float(options.drain_seconds)
     except ValueError:
         parser.error(f"--drain-seconds {options.drain_seconds!r} is not a number")
+    validator_seconds = _limit(parser, options.validator_seconds)
+    wanted = common.names(options.validators)
+    try:
+        validator_settings = registry.settings(options.validator_settings, wanted)
+        validators = loading.load(wanted)
+    except registry.ValidatorError as problem:
+        raise SystemExit(f"{parser.prog}: {problem}") from None
     return Settings(
         common=common.common(options),
         address=address,
@@ -143,7 +163,21 @@ def parse(arguments: list[str] | None = None) -> Settings:
         is_warning_only=options.warn_only == "true",
         shares_port=options.share_port == "true",
         drain_seconds=drain_seconds,
+        validators=validators,
+        validator_settings=validator_settings,
+        validator_seconds=validator_seconds,
     )
+
+
+def _limit(parser: common.Parser, text: str) -> float:
+    """A time limit that leaves the rest of a review some time."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_VALIDATION_SECONDS:
+        parser.error(f"--validator-seconds {text!r}: it is a number, at most {LONGEST_VALIDATION_SECONDS:g}")
+    return seconds
 
 
 class _Meter:
@@ -205,7 +239,6 @@ class Replica:
             sink=QuotaMirror(self._quota_stored, self._accountant.forget),
             on_rewind=lambda _seen, _now: self._rewind(KARMADA_QUOTAS),
         )
-        self._forest = ForestMirror(federation)
         self._leaves = Leaves(
             roots=lambda: self._forest.trees.values,
             labels=self._labels,
@@ -213,13 +246,44 @@ class Replica:
             on_stored=self._leaf_stored,
             on_deleted=self._accountant.forget,
         )
-        self._elastic = [self._watch_leaves(resource) for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)]
+        self._forest = ForestMirror(
+            federation,
+            ledgers=Ledgers(
+                lambda _resource: QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted), self._rewind
+            ),
+        )
+        self._changes = SharedUnderway(federation, namespace)
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._asks = AskList(self._leaf, mirror, store)
+        self._pending = PendingList(mirror, writer(federation))
+        self._validators = Validators(
+            settings.validators,
+            federation,
+            namespace,
+            presence=self._presence,
+            store=store,
+            observation=observation,
+            labels=self._labels,
+            look=self._look_at_labels,
+            namespaces=self._forest.namespaces,
+            limit_seconds=settings.validator_seconds,
+            is_warning_only=settings.is_warning_only,
+        )
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
-        advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
+        prospects = Prospects(
+            self._leaves,
+            self._leaf,
+            lambda: self._forest.forest,
+            observation,
+            mirror,
+            settings.is_warning_only,
+        )
+        only_warns = settings.is_warning_only
+        advice = Advice(
+            self._accountant, observation, mirror, federation, is_warning_only=only_warns, prospects=prospects
+        )
         works = WorkReview(
             self._accountant,
             federation,
@@ -244,12 +308,15 @@ class Replica:
             note=self._waiting.note,
             leaf=lambda name: None if settings.is_warning_only else self._leaves.account(name),
             has_leaves=lambda: self._leaves.exist,
+            pending=self._pending.find,
         )
         self._health = Health(
             ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
-        elastic = ElasticReview(self._forest, is_system, Trail())
+        deliberation = Deliberation(self._forest, self._changes)
+        is_busy = partial(runs_uncharged, mirror)
+        elastic = ElasticReview(self._forest, deliberation, is_system, is_busy)
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
@@ -259,6 +326,8 @@ class Replica:
                     holding.would_hold,
                     self._waiting.note,
                     self._asks.note,
+                    self._validators.validation,
+                    self._pending,
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.GUARD_BINDINGS: refuse_writer,
@@ -266,7 +335,9 @@ class Replica:
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
+                hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, is_busy),
                 hooks.VALIDATE_WORKS: works,
+                hooks.VALIDATE_TENANTS: assignment.refuse_assignment,
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
             },
@@ -277,15 +348,19 @@ class Replica:
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
+        await self._validators.start(self._settings.validator_settings)
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        watched = (*self._trust.reflectors, *self._forest.reflectors, *self._elastic)
-        runs += [self._waiting.run(), self._asks.run(), *(reflector.run() for reflector in watched)]
+        watched = (*self._trust.reflectors, *self._forest.reflectors, self._changes.reflector)
+        runs += [self._waiting.run(), self._asks.run(), self._pending.run(), *(one.run() for one in watched)]
+        runs += self._validators.runs()
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
         async with self._monitor():
             if await self._is_ready(stopping):
                 await self._serve(stopping)
-        await asyncio.gather(self._waiting.drain(timeout_seconds=1.0), self._asks.drain(timeout_seconds=1.0))
+        lists = (self._waiting, self._asks, self._pending)
+        await asyncio.gather(*(one.drain(timeout_seconds=1.0) for one in lists))
+        await self._validators.stop(timeout_seconds=2.0)
         await self._accountant.give_back(timeout_seconds=2.0)
         presence.cancel()
         for task in background:
@@ -324,16 +399,6 @@ class Replica:
         self._accountant.learn(account)
         self._waiting.learn(account)
 
-    def _watch_leaves(self, resource: Resource) -> Reflector[Account]:
-        """Elastic quotas of one kind, as accounts."""
-        return Reflector(
-            self._federation,
-            resource,
-            decode=decode_elastic,
-            sink=QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted),
-            on_rewind=lambda _seen, _now: self._rewind(resource),
-        )
-
     def _labels(self, namespace: str) -> Mapping[str, str] | None:
         known = self._forest.namespaces.items.get(namespace)
         return known.value.labels if known else None
@@ -358,6 +423,7 @@ class Replica:
 
     def _rewind(self, resource: Resource) -> None:
         self._lag.rewind()
+        self._validators.rewind()
         self._accountant.rewind(lambda place: resource_of(place) == resource)
 
     def _holders(self, namespace: str) -> list[str]:
@@ -368,10 +434,10 @@ class Replica:
     async def _prepare(self, incarnation: str) -> None:
         """Before this incarnation may admit anything: every quota that exists by now is known."""
         log.info("webhook.preparing", incarnation=incarnation)
-        known: list[Reflector[Any]] = [self._bindings, self._priorities, *self._forest.reflectors]
-        for reflector in (*known, self._quotas, *self._elastic):
+        known: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._forest.reflectors]
+        for reflector in (*known, self._changes.reflector):
             await reflector.synced.wait()
-        accounts = (self._quotas, *self._elastic)
+        accounts = (self._quotas, *self._forest.quotas)
         while not all(await asyncio.gather(*(one.refresh(timeout_seconds=30) for one in accounts))):
             log.warning("webhook.quotas_not_listed")
 
@@ -413,7 +479,7 @@ class Replica:
         view = self._observation.view
         accountant = self._accountant
         reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
-        reflectors += [*self._forest.reflectors, *self._elastic]
+        reflectors += [*self._forest.reflectors, self._changes.reflector]
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},
@@ -425,6 +491,8 @@ class Replica:
             ],
             "waiting": self._waiting.describe,
             "asks": self._asks.describe,
+            "pending": self._pending.describe,
+            "tenants": self._validators.describe,
             "reflectors": lambda: [one.describe() for one in reflectors],
             "certificate": lambda: asdict(self._keeper.status),
         }

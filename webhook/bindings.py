@@ -1,7 +1,7 @@
 """Reviews of ResourceBindings: is there quota for what it asks, and is what protects the quota untouched?"""
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,8 +18,11 @@ from federation_quota.kube.mirrors import claim
 from federation_quota.ledger import domain
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
-from webhook.holding import held_text
-from webhook.review import ALLOWED, Verdict, exceeded, later, refuse
+from federation_quota.resource_name import ADMISSION
+from webhook.holding import can_be_held, held_text
+from webhook.pending import PendingList
+from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, exceeded, later, refuse
+from webhook.validation import Change, Objection, Validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class BindingReview:
     would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
     note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
     note_ask: Callable[[str, Binding], None] = lambda _leaf, _new: None
+    validation: Validation | None = None  # None: there are no validators
+    pending: PendingList | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
@@ -50,13 +55,14 @@ class BindingReview:
             return refuse(422, "Invalid", f"what {new.key} costs cannot be accounted for: {fault}")
         if not asks:
             return ALLOWED
-        answer = await self.accountant.answer(
-            asks, deadline=deadline, dry_run=bool(request.dry_run), may_exceed=self._may_exceed
-        )
+        answer = await self._answer(request, new, asks, deadline)
+        if isinstance(answer, Objection):
+            answer = self._noted(answer, new, old, dry_run=bool(request.dry_run))
         if isinstance(answer, Denied):
             denial = answer.denial
             if domain.is_leaf(denial.namespace):
-                if not request.dry_run:
+                # What was refused because too much is asked for already is no reason to ask for more.
+                if not request.dry_run and any(not one.name.startswith(ADMISSION) for one in denial.exceeded):
                     self.note_ask(denial.quota, new)
             elif self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.
@@ -64,6 +70,30 @@ class BindingReview:
             elif not request.dry_run and not is_system:
                 self.note(denial.quota, new, old, denial.message)
         return _verdict(new, answer)
+
+    async def _answer(
+        self, request: codec.AdmissionRequest, new: Binding, asks: Mapping[str, Ask], deadline: float
+    ) -> Answer | Objection:
+        def quotas() -> Awaitable[Answer]:
+            dry_run = bool(request.dry_run)
+            return self.accountant.answer(asks, deadline=deadline, dry_run=dry_run, may_exceed=self._may_exceed)
+
+        ask = asks.get(new.key.namespace)
+        if self.validation is None or ask is None:
+            return await quotas()
+        answer = await self.validation.judge(Change(request, new, ask), deadline, quotas)
+        if self.pending is not None and isinstance(answer, Allowed | Denied) and not request.dry_run:
+            self.pending.clear(new)
+        return answer
+
+    def _noted(self, objection: Objection, new: Binding, old: Binding | None, *, dry_run: bool) -> Later | Objection:
+        """What a validator refused waits: as it would be stored where that can be held, else as a note on what is."""
+        if self.pending is None or dry_run:
+            return objection
+        self.pending.note(new, objection)
+        return (
+            Later(f"{objection.message}: it is held when it is asked for again") if can_be_held(new, old) else objection
+        )
 
     def _is_accounted(self, binding: Binding) -> bool:
         """Whether there is anybody to account for it."""
@@ -113,8 +143,10 @@ def _unwritable(asks: Mapping[str, Ask]) -> str:
     return ""
 
 
-def _verdict(binding: Binding, answer: Answer) -> Verdict:
+def _verdict(binding: Binding, answer: Answer | Objection) -> Verdict:
     match answer:
+        case Objection():
+            return refuse(403, QUOTA_EXCEEDED, answer.message)
         case Allowed(warnings):
             return Verdict(warnings=tuple(f"{one.message} (let through: the quota only warns)" for one in warnings))
         case Denied(denial):

@@ -10,6 +10,7 @@ Part of the mutating review of bindings, after the stamp, which says what a bind
 - What others suspended is theirs: it is neither marked nor released, and is judged like anything else.
 - A quota that denies goes before one that holds.
 - Under an elastic leaf everything waits that would cost it something: whoever knows the whole tree says when it may go.
+- What a validator refused a moment ago waits with a note on it (`pending`).
 
 Marks that clients make themselves are not taken: only the system holds, and only it releases.
 """
@@ -21,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from federation_quota import karmadaquota
-from federation_quota.binding import Binding
+from federation_quota.binding import Binding, ObjectKey
 from federation_quota.elastic import leaf as leaves
 from federation_quota.kube import codec, outline
 from federation_quota.kube.mirrors import claim
@@ -29,8 +30,9 @@ from federation_quota.kube.outline import Outline
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
+from federation_quota.pending import Pending
 from federation_quota.room import Room
-from federation_quota.stamp import HELD_LABEL, TRUE
+from federation_quota.stamp import HELD_LABEL, PENDING_ANNOTATION, TRUE
 from webhook.review import Verdict, refuse
 
 Operation = dict[str, Any]
@@ -38,6 +40,8 @@ Operation = dict[str, Any]
 
 _LABELS: Final = "/metadata/labels"
 _LABEL: Final = f"{_LABELS}/{HELD_LABEL.replace('~', '~0').replace('/', '~1')}"
+_ANNOTATIONS: Final = "/metadata/annotations"
+_PENDING: Final = f"{_ANNOTATIONS}/{PENDING_ANNOTATION.replace('~', '~0').replace('/', '~1')}"
 _SUSPENSION: Final = "/spec/suspension"
 
 
@@ -52,6 +56,7 @@ class Holding:
     note: Callable[[str, Binding, Binding | None, str], None]  # that something of a binding waits for a quota
     leaf: Callable[[str], Account | None] = lambda _name: None  # the account of an elastic leaf
     has_leaves: Callable[[], bool] = lambda: False
+    pending: Callable[[ObjectKey], Pending | None] = lambda _key: None  # what a validator refused lately of a binding
 
     async def __call__(self, request: codec.AdmissionRequest, _deadline: float) -> Verdict:
         """The patch that stamps, and holds what is to be held."""
@@ -59,7 +64,9 @@ class Holding:
         seen, before = outline.decode(request.object), outline.decode(request.old_object) if is_update else None
         verdict = await self.stamping(seen, before)
         is_any_held = any(one.is_labelled(HELD_LABEL) for one in (seen, before) if one is not None)
-        if not verdict.is_allowed or not (is_any_held or self.holders(request.namespace) or self.has_leaves()):
+        refused = self.pending(seen.key)
+        may_hold = is_any_held or refused is not None or self.holders(request.namespace) or self.has_leaves()
+        if not verdict.is_allowed or not may_hold:
             return verdict
         document = _patched(codec.decode_object(request.object), verdict.patch)
         is_system = self.is_system(request.user_info.username)
@@ -83,6 +90,8 @@ class Holding:
             if not request.dry_run:
                 self._note_growth(new, old)
             patch += _resume(document, old)
+        elif refused is not None and refused.charge == new.charge and can_be_held(new, old):
+            patch += (*_hold(document), _note(document, refused))
         elif self._waits_for_leaf(new, old) or self.would_hold(new, old):
             patch += _hold(document)
         return replace(verdict, patch=(*verdict.patch, *patch)) if patch else verdict
@@ -90,7 +99,7 @@ class Holding:
     def would_hold(self, new: Binding, old: Binding | None, refused_by: str = "") -> bool:
         """Whether a binding is to be held; `refused_by`: that quota has just refused it, whatever is seen here."""
         holders = self.holders(new.key.namespace)
-        if not holders or not _can_be_held(new, old) or (refused_by and refused_by not in holders):
+        if not holders or not can_be_held(new, old) or (refused_by and refused_by not in holders):
             return False
         obstacles = self.room(new.key.namespace).obstacles(_ask(new, old))
         if any(one.is_certain and one.on_exceeded == karmadaquota.DENY for one in obstacles):
@@ -126,7 +135,8 @@ def held_text(key: object) -> str:
     )
 
 
-def _can_be_held(new: Binding, old: Binding | None) -> bool:
+def can_be_held(new: Binding, old: Binding | None) -> bool:
+    """Whether its present self could go on unchanged while what is asked for waits."""
     if new.is_suspended or new.evicted:
         return False
     if old is None:
@@ -165,6 +175,13 @@ def _resume(document: dict[str, Any], old: Binding) -> tuple[Operation, ...]:
     replicas = sum(had) if scheduling.get("replicaSchedulingType") == "Divided" else max(had)
     size = {"op": "add", "path": "/spec/replicas", "value": min(replicas, document["spec"].get("replicas") or 0)}
     return {"op": "remove", "path": _LABEL}, _suspend(document, False), size
+
+
+def _note(document: dict[str, Any], refused: Pending) -> Operation:
+    text = refused.encode()
+    if document["metadata"].get("annotations"):
+        return {"op": "add", "path": _PENDING, "value": text}
+    return {"op": "add", "path": _ANNOTATIONS, "value": {PENDING_ANNOTATION: text}}
 
 
 def _suspend(document: dict[str, Any], value: bool) -> Operation:

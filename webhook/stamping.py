@@ -7,8 +7,8 @@ asked for into the binding itself, the template is not read, and a stamp that wo
 Where there are elastic quotas, the stamp also says under which leaf a binding is, and the template is read for the
 quota that it names:
 
-- What has no clusters is associated when it is created, when its template changes, and when its leaf is gone or its
-  namespace has come under one. A template that names a quota it cannot have is refused.
+- What has no clusters is associated when it is created, when its template changes, and when its leaf is gone or no
+  longer for its namespace, which may have come under another. A template that names a quota it cannot have is refused.
 - What runs stays where it is, unless its template comes to name another quota. That is then an increase of the other,
   and refused if there is no room. Nobody's running workload is turned away because its namespace was moved.
 
@@ -88,11 +88,8 @@ class Stamping:
         """The patch that also says under which leaf it is, whose, and whether it can be displaced there."""
         said, manifest = await self._stamp(new, old, reads_template=True)
         labels = _metadata(manifest, "labels")
-        named = labels.get(QUOTA_NAME_LABEL, "")
-        leaf = old.stamp.leaf if old is not None else ""
-        is_called_so = leaf in (named, f"{new.key.namespace}/{named}")
-        if old is None or not old.has_clusters or (named and not is_called_so):
-            leaf = await leaves.leaf_of(new.key.namespace, named)
+        current = old.stamp.leaf if old is not None and old.has_clusters else None
+        leaf = await leaves.leaf_of(new.key.namespace, labels.get(QUOTA_NAME_LABEL, ""), current)
         owner = self._owner(GroupResource(new.template.group, said.resource), manifest, old) if leaf else None
         verdict = _patched(new, replace(said, leaf=leaf, owner=owner))
         return replace(verdict, patch=(*verdict.patch, *_preemptible(new, labels))) if leaf else verdict

@@ -4,8 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from federation_quota.cli import importing, usage
+from federation_quota.cli import importing, pending, usage
 from federation_quota.cli.manifests import ManifestError
+from federation_quota.kube.error import KubeError
 
 
 def flags() -> argparse.ArgumentParser:
@@ -14,6 +15,7 @@ def flags() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     importing.add(commands)
     usage.add(commands)
+    pending.add(commands)
     return parser
 
 
@@ -22,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = flags().parse_args(arguments)
     try:
         return int(options.run(options))
-    except ManifestError as problem:
+    except (KubeError, ManifestError) as problem:
         sys.stderr.write(f"error: {problem}\n")
         return 1
     except BrokenPipeError:  # whoever read has read enough

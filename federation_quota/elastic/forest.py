@@ -11,7 +11,7 @@ from typing import Any, Final
 from federation_quota.elastic import quota as quotas
 from federation_quota.elastic import unit
 from federation_quota.elastic.association import NOWHERE, Directory, Reach
-from federation_quota.elastic.capacity import Claim, Cluster
+from federation_quota.elastic.capacity import Claim, Cluster, Holding, share_out
 from federation_quota.elastic.node import Node
 from federation_quota.elastic.quota import Quota
 from federation_quota.elastic.tree import DEFAULT, Tree
@@ -41,8 +41,6 @@ class Root:
     """What there is to share where that is set; otherwise what the clusters have."""
     scales_min: bool = True
     keeps_used: bool = False
-    limits_requests: bool = False
-    """Whether what is asked for, waiting workloads included, may not exceed a quota's max."""
     reclaims: bool = True
     reclaim_delay_seconds: int = RECLAIM_DELAY_SECONDS
     system: Reach = NOWHERE
@@ -67,7 +65,6 @@ def read_root(stored: Mapping[str, Any]) -> Root:
         fixed=None if total is None else Resources({name: parse(amount) for name, amount in total.items()}),
         scales_min=spec.get("scaleMin", True) is not False,
         keeps_used=spec.get("keepUsed") is True,
-        limits_requests=spec.get("limitRequests") is True,
         reclaims=reclaim.get("enabled", True) is not False,
         reclaim_delay_seconds=reclaim.get("delaySeconds", RECLAIM_DELAY_SECONDS),
         system=quotas.reach(spec.get("systemGroup") or {}),
@@ -111,6 +108,10 @@ class Forest:
         """The quotas below a parent, by name."""
         return self._children.get(name, [])
 
+    def in_tree(self, name: str) -> list[Quota]:
+        """The quotas of a tree, by name."""
+        return [one for _, one in sorted(self.quotas.items()) if one.tree == name]
+
     def quotas_of(self, namespace: str, labels: Mapping[str, str]) -> list[Quota]:
         """The quotas that a namespace is of by itself, by name: one, if all is well."""
         selecting = (one for one in self._selecting if one.own.covers(namespace, labels))
@@ -151,6 +152,11 @@ class Forest:
         nodes: dict[str, Node] = {key: one.node for key, one in self.quotas.items() if one.tree == name}
         return Tree(nodes, total, name, scales_min=root.scales_min, keeps_used=root.keeps_used)
 
+    def holding(self, name: str) -> Holding:
+        """The clusters that a tree has."""
+        roots = {DEFAULT: Root(), **self.roots}
+        return share_out((one.claim for one in roots.values()), self.clusters).get(name, Holding())
+
     def levels(self, name: str) -> dict[str, Level]:
         """What the nodes of a tree say of limits, the root among them."""
         root = self.root(name) or Root(name)
@@ -168,7 +174,7 @@ class Forest:
         taken = unit.asked(system_use)
         return {resource: max(amount - taken.get(resource, 0), 0) for resource, amount in there.items()}
 
-    @property
+    @cached_property
     def directory(self) -> Directory:
         """Which leaf is for whom."""
         root = self.root(DEFAULT)

@@ -185,10 +185,16 @@ def _manager_errors(spec: Object) -> Iterator[FieldError]:
             yield not_supported(f"{path}.kind", one.get("kind"), _SUBJECTS)
         if not isinstance(one.get("name"), str) or not one["name"]:
             yield FieldError(f"{path}.name", ErrorKind.REQUIRED, one.get("name"), "must name a user or a group")
+    managed = spec.get("managedNamespaces")
+    if managed is not None and not isinstance(managed, Mapping):
+        detail = "must have namespaces or a selector"
+        yield FieldError("spec.managedNamespaces", ErrorKind.INVALID, managed, detail)
+    yield from _reach_errors(_map(managed), "spec.managedNamespaces")
     is_leaf = any(spec.get(field) for field in ("namespaces", "offeredTo")) or spec.get("namespaceSelector") is not None
-    if _list(managers) and is_leaf:
-        detail = "a quota for namespaces has nothing below it to manage"
-        yield FieldError("spec.managers", ErrorKind.FORBIDDEN, managers, detail)
+    for field, value in (("managers", _list(managers)), ("managedNamespaces", managed)):
+        if value and is_leaf:
+            detail = "a quota for namespaces has nothing below it to manage"
+            yield FieldError(f"spec.{field}", ErrorKind.FORBIDDEN, value, detail)
 
 
 def _map(value: object) -> Object:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from federation_quota import charge, pod_usage, stamp
+from federation_quota import charge, pending, pod_usage, stamp
 from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
 from federation_quota.charge import STANDARD, ComponentTerms, Target, Tariff, Terms
 from federation_quota.kube import wire
@@ -168,7 +168,8 @@ def decode_pod(body: Encoded, tariff: Tariff = STANDARD) -> Pod:
         return Pod(key, None)
     kind, name = _workload(metadata)
     try:
-        footprint = _footprint(_said(spec, status), spec.priority_class_name, kind, name, tariff)
+        is_running = status.phase == pod_usage.RUNNING
+        footprint = _footprint(_said(spec, status), spec.priority_class_name, kind, name, is_running, tariff)
     except (QuantityError, *_ERRORS) as error:
         raise CodecError(f"Pod {key}: {error}") from error
     deleted = metadata.deletion_timestamp
@@ -270,6 +271,8 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
         capacity=intern(metadata.labels.capacity) if metadata.labels is not None else "",
         stamp=ours,
         scheduled_reason=_scheduled_reason(shape.status),
+        pending=pending.decode(metadata.annotations.pending) if metadata.annotations is not None else None,
+        said_pending=_said_pending(shape.status),
         created=metadata.creation_timestamp or "",
         fault=fault,
     )
@@ -358,6 +361,13 @@ def _scheduled_reason(status: wire.BindingStatus | None) -> str:
     return ""
 
 
+def _said_pending(status: wire.BindingStatus | None) -> str:
+    for condition in (status.conditions if status else None) or ():
+        if condition.type == pending.CONDITION:
+            return condition.message or " "
+    return ""
+
+
 def _version(text: str | None) -> int:
     """A resourceVersion as the number it is, so that versions can be compared; 0 for what is not stored."""
     version = _number(text)
@@ -428,8 +438,9 @@ def _workload(metadata: wire.PodMetadata) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=_MOST_FOOTPRINTS)
-def _footprint(said: _Said, priority_class: str, kind: str, name: str, tariff: Tariff) -> Footprint:
-    return Footprint(_pod_usage(said, tariff), intern(priority_class), Workload(intern(kind), name) if name else None)
+def _footprint(said: _Said, priority_class: str, kind: str, name: str, is_running: bool, tariff: Tariff) -> Footprint:
+    workload = Workload(intern(kind), name) if name else None
+    return Footprint(_pod_usage(said, tariff), intern(priority_class), workload, is_running)
 
 
 @lru_cache(maxsize=_MOST_FOOTPRINTS)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, PREEMPTIBLE_LABEL, STAMP_ANNOTATION
+from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, PENDING_ANNOTATION, PREEMPTIBLE_LABEL, STAMP_ANNOTATION
 
 
 class Shape(msgspec.Struct, gc=False, rename="camel"):
@@ -42,9 +42,10 @@ class BindingLabels(msgspec.Struct, gc=False):
 
 
 class BindingAnnotations(msgspec.Struct, gc=False):
-    """Our annotation on a binding."""
+    """Our annotations on a binding."""
 
     stamp: str | None = msgspec.field(name=STAMP_ANNOTATION, default=None)
+    pending: str | None = msgspec.field(name=PENDING_ANNOTATION, default=None)
 
 
 class BindingMetadata(Shape):
@@ -161,6 +162,7 @@ class Condition(Shape):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
 
 
 class JobStatus(Shape):

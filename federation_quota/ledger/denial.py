@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from federation_quota.ledger import domain
 from federation_quota.ledger.judging import Exceeded
 from federation_quota.ledger.level import split
+from federation_quota.resource_name import ADMISSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Denial:
         if not domain.is_leaf(self.namespace):
             return f"karmadaquotas/{self.quota}/spec.hard[{resource}]"
         kind = "elasticquotas" if "/" in self.quota else "compositeelasticquotas"
+        if resource.startswith(ADMISSION):
+            return f"{kind}/{self.quota}/spec.admission[{resource.removeprefix(ADMISSION)}]"
         return f"{kind}/{self.quota}/status.runtime[{resource}]"
 
     @property

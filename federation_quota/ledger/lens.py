@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from federation_quota.ledger.claim import Claim
 from federation_quota.resource_name import COUNT
@@ -37,6 +38,20 @@ class Lens:
     def shape(self) -> str:
         """A short text that is equal exactly when the lens is, for an account's status."""
         return _shape(self)
+
+
+class _Everything(Lens):
+    """Sees all of every claim."""
+
+    __slots__ = ()
+
+    def cost(self, claim: Claim) -> Resources:
+        """All that it costs."""
+        return claim.charge
+
+
+EVERYTHING: Final = _Everything(Selector(), frozenset())
+"""For who wants to know what there is, whoever limits it."""
 
 
 @lru_cache(maxsize=4096)  # asked for at every admission, of the same few

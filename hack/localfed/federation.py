@@ -189,6 +189,8 @@ class Federation:
             karmada.wait_for_members(self.kubectl, plan.members)
         if shape.quota:
             quota.grant(self.kubectl)
+        if any(flag.startswith("--validators=") for flags in shape.flags.values() for flag in flags):
+            quota.grant_validators(self.kubectl)
         launcher.start(plan.quota_system())
         progress.done("up")
 

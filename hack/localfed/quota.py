@@ -24,6 +24,8 @@ RELEASE = "fq"  # short, as user names in certificates must be
 
 ACCESS = Path(__file__).parent / "manifests" / "access.yaml"
 """The roles: rendered from the chart by hack/chart.py."""
+VALIDATORS_ACCESS = ACCESS.with_name("validators.yaml")
+"""The same, for what validators take."""
 
 
 def pod_user(identity: str) -> str:
@@ -40,6 +42,11 @@ def grant(kubectl: Kubectl) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
     kubectl.apply(namespace)
     kubectl.apply(*(one for one in yaml.safe_load_all(ACCESS.read_text()) if one))
+
+
+def grant_validators(kubectl: Kubectl) -> None:
+    """Apply the roles that validators take."""
+    kubectl.apply(*(one for one in yaml.safe_load_all(VALIDATORS_ACCESS.read_text()) if one))
 
 
 def webhook_name(number: int) -> str:

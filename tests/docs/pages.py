@@ -49,7 +49,8 @@ class Command:
     @property
     def looks(self) -> bool:
         """Whether it changes nothing, so that it may be typed again until it shows what was waited for."""
-        return bool(re.search(r"^kubectl( -\S+ \S+| --\S+ \S+)* (get|describe|events|explain|wait)\b", self.text))
+        looks = r"(get|describe|events|explain|wait|fedquota pending)"
+        return bool(re.search(rf"^kubectl( -\S+ \S+| --\S+ \S+)* {looks}\b", self.text))
 
     def matches(self, printed: str) -> bool:
         """Whether that is what the page shows; spaces and ages apart."""

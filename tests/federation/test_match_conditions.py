@@ -168,6 +168,20 @@ def test_workloads_are_asked_about_when_their_spec_changes(stage: Stage, hook: s
         eventually(lambda: not is_asked(stage, *CREATE, manifest=sample), what="the other hook is asked instead")
 
 
+@pytest.mark.parametrize("kind", ["KarmadaQuota", "ElasticQuota"])
+def test_the_systems_own_users_write_quotas_like_anybody_else(stage: Stage, kind: str) -> None:
+    """A condition that fails refuses the request: where an object itself is written, there is no subresource."""
+    spec = {"hard": {"cpu": "1"}} if kind == "KarmadaQuota" else {"min": {"cpu": "1"}}
+    value = of_kind("quota.karmada.io/v1alpha1", kind, spec=spec)
+    value["metadata"]["namespace"] = stage.namespace
+    system = ["--as=federation-quota-controllers", "--as-group=system:masters"]
+    kubectl = stage.federation.kubectl
+    kubectl("create", "-f", "-", *system, manifest=json.dumps(value))
+    kubectl("annotate", kind, "x", "-n", stage.namespace, "touched=yes", *system)
+    kubectl("patch", kind, "x", "-n", stage.namespace, *system, "--type=merge", "-p", json.dumps({"spec": spec}))
+    kubectl("delete", kind, "x", "-n", stage.namespace, *system)
+
+
 def test_owners_are_asked_about_at_creation_and_where_they_change(stage: Stage) -> None:
     stored = labelled(stage, deployment("stored", 1))
     stage.apply(stored)

@@ -110,6 +110,10 @@ _TREE = {
 }
 
 
+def _labelled(tenant: str) -> dict[str, Any]:
+    return {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"tenant": tenant}}}
+
+
 def _bindings() -> list[dict[str, Any]]:
     pairs: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
         (binding(), None),
@@ -157,6 +161,10 @@ REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
     hooks.MANAGE_ELASTIC: [
         review("elasticquotas", "quota.karmada.io", _LEAF, userInfo={"username": "somebody"}),
         review("compositeelasticquotas", "quota.karmada.io", _COMPOSITE, PARENT),
+    ],
+    hooks.VALIDATE_NAMESPACES: [
+        review("namespaces", "", _labelled("a")),
+        review("namespaces", "", _labelled("b"), _labelled("a")),
     ],
     hooks.VALIDATE_WORKS: [
         review("works", "work.karmada.io", work(deployment())),

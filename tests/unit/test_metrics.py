@@ -29,6 +29,7 @@ BOUNDED = {
     "reason",
     "resource",
     "result",
+    "validator",
     "verb",
     "way",
 }

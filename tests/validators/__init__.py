@@ -1,0 +1,1 @@
+"""Validators that tests install beside the product, and what puts them there."""
