@@ -15,14 +15,17 @@ import structlog
 from controllers import auditing
 from controllers.accounts import AccountController
 from controllers.authority import AuthorityController, GivenAuthority
+from controllers.elastic.counting import Counting
 from controllers.elastic.trees import TreeController
-from controllers.elastic.watching import LeafMirror, Watching, decode
+from controllers.elastic.watching import Watching, decode
 from controllers.installation import Installation
 from controllers.members import Members
 from controllers.pending import PendingController
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
 from controllers.trust import Publication
+from controllers.unowned import Unowned
+from controllers.usage import UsageTeller
 from controllers.waking import WakingController
 from federation_quota import dump, logs, metrics, monitoring, names
 from federation_quota import settings as common
@@ -51,7 +54,6 @@ from federation_quota.kube.retry import Policy, is_repeatable
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
-from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.placement import Placements
 from federation_quota.tenants import tenant as tenants
@@ -140,14 +142,18 @@ class Candidate:
         self._monitoring = settings.common.monitoring
         self._observation = Observation()
         self._lag = Lag(self._observation, asyncio.get_running_loop().time)
-        self._audit = Audit()
+        self._audits = auditing.Audits()
         self._elector: Elector | None = None
         self._roster = Roster(elapsed)
         self._queue: WorkQueue[ObjectKey] = WorkQueue("accounts", coalesce_seconds=COALESCE_SECONDS)
-        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audit)
-        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audit)
+        self._quotas = auditing.AuditedQuotas(self._quota_stored, self._quota_deleted, self._audits.quotas)
+        self._bindings = auditing.AuditedBindings(self._observation, self._binding_changed, self._audits)
         self._installation = Installation(
-            federation, namespace=namespace, url=settings.webhook_url, system_users=settings.common.system_users
+            federation,
+            namespace=namespace,
+            url=settings.webhook_url,
+            system_users=settings.common.system_users,
+            workloads=settings.common.workloads,
         )
         store = QuotaStore(
             federation,
@@ -160,6 +166,7 @@ class Candidate:
         self._recorder = Recorder(federation, component=names.SYSTEM, instance=f"{names.CONTROLLERS}-{identity}")
         reporting = Reporting(self._recorder)
         self._placements = Placements()
+        self._unowned = Unowned()
         self._members = Members(federation, self._placements, self._pods_changed, self._member_changed)
         self._accounts = AccountController(
             self._quotas, self._bindings, self._observation, store, self._members, reporting
@@ -183,12 +190,11 @@ class Candidate:
             sink=self._quotas,
             on_rewind=lambda _seen, _now: self._lag.rewind(),
         )
-        self._quota_reflector = quotas
         self._reflectors: list[Reflector[Any]] = [
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             quotas,
         ]
-        self._watching = Watching(self._observation, self._bindings)
+        self._watching = Watching(self._observation, self._bindings, counting=Counting(self._members))
         self._forest = ForestMirror(federation, self._forest_changed)
         self._trees = TreeController(
             self._watching,
@@ -199,16 +205,22 @@ class Candidate:
             rests_until=self._pending.rests_until,
             tried=self._pending.tried,
         )
-        self._elastic: list[Reflector[Any]] = [
+        leaves = [
             Reflector(
                 federation,
                 resource,
                 decode=decode(resource.kind),
-                sink=LeafMirror(self._watching.accounts, self._trees.account_changed),
+                sink=auditing.AuditedLeaves(self._watching.accounts, self._trees.account_changed, audit),
             )
-            for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)
+            for resource, audit in (
+                (ELASTIC_QUOTAS, self._audits.elastic),
+                (COMPOSITE_ELASTIC_QUOTAS, self._audits.composites),
+            )
         ]
-        self._elastic += self._forest.reflectors
+        self._elastic: list[Reflector[Any]] = [*leaves, *self._forest.reflectors]
+        self._audited = list(
+            zip((self._audits.quotas, self._audits.elastic, self._audits.composites), (quotas, *leaves), strict=True)
+        )
         self._trust = certificates.PublishedTrust(federation)
         publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
         self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
@@ -228,8 +240,15 @@ class Candidate:
     async def run(self) -> None:
         """Keep the views warm, stand for election, and do the leader's work whenever elected."""
         async with asyncio.TaskGroup() as tasks:
+            usage = UsageTeller(lambda: self._forest.forest, lambda: self._bindings.bindings, self._why_not_known)
             monitor = monitoring.build(
-                self._monitoring, self._health, self._sample, host=self._host, namespace=self._namespace, tasks=tasks
+                self._monitoring,
+                self._health,
+                self._sample,
+                host=self._host,
+                namespace=self._namespace,
+                tasks=tasks,
+                guarded=usage.routes(),
             )
             dump.on_signal(names.CONTROLLERS, {**self._parts(), "monitor": monitor.describe})
             async with monitor:
@@ -245,7 +264,7 @@ class Candidate:
             for reflector in (*self._reflectors, *self._elastic, *self._trust.reflectors):
                 tasks.create_task(reflector.run())
             tasks.create_task(self._members.run())
-            tasks.create_task(auditing.listen(self._audit, self._quota_reflector, self._observation))
+            tasks.create_task(auditing.listen(self._audited, self._observation))
             await elector.run(self._lead)
 
     async def _lead(self, leadership: Leadership) -> None:
@@ -304,6 +323,9 @@ class Candidate:
         is_synced = all(reflector.synced.is_set() for reflector in self._reflectors)
         return "" if is_synced else "bindings and quotas are still being read"
 
+    def _why_not_known(self) -> str:
+        return self._why_not_synced() or ("" if self._forest.is_synced else "quotas and trees are still being read")
+
     def _sample(self) -> None:
         """What is told about quotas is told by one replica, the leader: otherwise sums would count them twice."""
         leads = self._leads
@@ -316,6 +338,7 @@ class Candidate:
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
         metrics.held.set(held + (self._trees.held() if leads else 0))
+        metrics.unowned.set(self._unowned.count if leads else 0)
         metrics.member_stale.clear()  # some may have left the federation
         for cluster, problem in self._members.problems().items():
             metrics.member_stale.labels(cluster).set(bool(problem))
@@ -367,13 +390,16 @@ class Candidate:
         for namespace in namespaces:
             for name in self._quotas.names(namespace):
                 self._queue.add_after(ObjectKey(namespace, name), PODS_SECONDS)
+        self._trees.pods_changed(namespaces)
 
     def _member_changed(self, _cluster: str) -> None:
         for key in self._quotas.accounts:
             self._queue.add(key)
+        self._trees.member_changed()
 
     def _binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         self._placements.change(before, after)
+        self._unowned.binding_changed(before, after)
         self._pending.binding_changed(before, after)
         self._waking.binding_changed(before, after)
         self._trees.binding_changed(before, after)

@@ -1,14 +1,17 @@
 """The alarm bell: a stored increase that no quota has reserved (`federation_quota.ledger.audit`) is counted and told.
 
-Every replica of the controllers listens for itself, the standbys too. Nothing is decided here.
+Quotas come by one watch for each kind, and each kind is audited by itself: how far one watch has come says nothing of
+the others. Every replica of the controllers listens for itself, the standbys too. Nothing is decided here.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 import structlog
 
+from controllers.elastic.watching import LeafMirror
 from federation_quota import metrics
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding
@@ -26,14 +29,29 @@ log = structlog.get_logger()
 LOOK_SECONDS: Final = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Audits:
+    """The audit of each kind of quota."""
+
+    quotas: Audit = field(default_factory=Audit)
+    elastic: Audit = field(default_factory=Audit)
+    composites: Audit = field(default_factory=Audit)
+
+    def of(self, place: str) -> Audit:
+        """The audit of the accounts in a domain."""
+        if not domain.is_leaf(place):
+            return self.quotas
+        return self.elastic if "/" in domain.leaf(place) else self.composites
+
+
 class AuditedBindings(BindingMirror):
     """The bindings' mirror, heard by the audit. What a list brings is not: versions in between are missing."""
 
     def __init__(
-        self, observation: Observation, on_change: Callable[[Binding | None, Binding | None], None], audit: Audit
+        self, observation: Observation, on_change: Callable[[Binding | None, Binding | None], None], audits: Audits
     ) -> None:
         super().__init__(observation, on_change)
-        self._audit = audit
+        self._audits = audits
 
     def upsert(self, item: Binding) -> None:
         """A binding was stored."""
@@ -51,7 +69,7 @@ class AuditedBindings(BindingMirror):
 
     def _increased(self, place: str, name: str, version: int, old: Claim, new: Claim) -> None:
         if Ask("", name, new, old).increases:
-            self._audit.increased(Increase(place, name, version, old, new))
+            self._audits.of(place).increased(Increase(place, name, version, old, new))
 
 
 class AuditedQuotas(QuotaMirror):
@@ -79,19 +97,47 @@ class AuditedQuotas(QuotaMirror):
         self._audit.account_deleted(item.namespace, item.name)
 
 
-async def listen(audit: Audit, quotas: Reflector[Account], observation: Observation) -> NoReturn:
-    """Say what was found, until cancelled."""
+class AuditedLeaves(LeafMirror):
+    """The mirror of elastic quotas of one kind, heard by their audit."""
+
+    def __init__(self, accounts: dict[str, Account], on_change: Callable[[str], None], audit: Audit) -> None:
+        super().__init__(accounts, on_change)
+        self._audit = audit
+
+    def replace(self, items: Sequence[Account], version: int) -> None:
+        """Everything was listed anew."""
+        self._audit.restart()
+        super().replace(items, version)
+        for item in items:
+            self._audit.account_stored(item)
+
+    def upsert(self, item: Account) -> None:
+        """A quota was stored."""
+        super().upsert(item)
+        self._audit.account_stored(item)
+
+    def delete(self, item: Account) -> None:
+        """A quota was deleted."""
+        super().delete(item)
+        self._audit.account_deleted(item.namespace, item.name)
+
+
+async def listen(audited: Iterable[tuple[Audit, Reflector[Account]]], observation: Observation) -> NoReturn:
+    """Say what was found, until cancelled. With each audit comes what reads its quotas."""
+    pairs = list(audited)
     while True:
-        for found in audit.reached(accounts=quotas.version, bindings=observation.view.version):
-            metrics.increases_without_reservation.inc()
-            increase = found.increase
-            log.error(
-                "audit.unreserved",
-                namespace=increase.namespace,
-                binding=increase.binding,
-                quota=found.quota,
-                version=increase.version,
-                before=increase.before.charge.to_json(),
-                after=increase.after.charge.to_json(),
-            )
+        for audit, quotas in pairs:
+            for found in audit.reached(accounts=quotas.version, bindings=observation.view.version):
+                metrics.increases_without_reservation.inc()
+                increase = found.increase
+                binding = domain.binding_in(increase.namespace, increase.binding)
+                log.error(
+                    "audit.unreserved",
+                    namespace=binding.namespace,
+                    binding=binding.name,
+                    quota=found.quota,
+                    version=increase.version,
+                    before=increase.before.charge.to_json(),
+                    after=increase.after.charge.to_json(),
+                )
         await asyncio.sleep(LOOK_SECONDS)

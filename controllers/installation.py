@@ -12,6 +12,7 @@ import structlog
 
 from federation_quota import api, hooks
 from federation_quota.api.meta import GROUP
+from federation_quota.group_resource import GroupResource
 from federation_quota.kube import error
 from federation_quota.kube.client import Client, PatchType
 from federation_quota.kube.resource import Resource
@@ -37,11 +38,20 @@ CONFIGURATIONS = {
 class Installation:
     """The system's objects on the federation API server."""
 
-    def __init__(self, client: Client, *, namespace: str, url: str, system_users: frozenset[str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        url: str,
+        system_users: frozenset[str],
+        workloads: frozenset[GroupResource],  # the kinds that have owners
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._url = url
         self._system_users = system_users
+        self._workloads = workloads
         self._looked_at: dict[str, str] = {}  # the version of each configuration when it was last read
 
     async def ensure_namespace(self, client: Client) -> None:
@@ -64,7 +74,7 @@ class Installation:
 
     async def ensure_hooks(self, bundle: bytes) -> None:
         """The webhook configurations, trusting exactly that bundle."""
-        for configuration in hooks.configurations(self._url, bundle, self._system_users):
+        for configuration in hooks.configurations(self._url, bundle, self._system_users, self._workloads):
             version = self._looked_at.get(configuration["metadata"]["name"])
             if version:
                 # What it is to trust was decided on by what stood there: a leader that slept takes nothing back.

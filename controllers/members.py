@@ -17,6 +17,7 @@ from typing import NoReturn
 import structlog
 
 from federation_quota.census import Census
+from federation_quota.elastic.running import Sight, Sorts
 from federation_quota.kube import clusters, codec
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
@@ -196,6 +197,20 @@ class Members:
         """The sorts of pods that a namespace has in a cluster."""
         member = self._members.get(cluster)
         return member.census.sorts(namespace) if member else ()
+
+    def pods(self, namespace: str) -> Sorts:
+        """By cluster the sorts of pods that a namespace has there."""
+        return {name: member.census.sorts(namespace) for name, member in self._members.items()}
+
+    def sights(self) -> list[Sight] | None:
+        """How every member is seen; None as long as some are yet to be looked at for the first time."""
+        found = []
+        for name, member in self._members.items():
+            if not member.is_seen and not member.problem:
+                return None
+            last_seen = member.last_seen.strftime("%Y-%m-%dT%H:%M:%SZ") if member.problem else ""
+            found.append(Sight(name, member.is_seen, member.problem, last_seen))
+        return found if self.synced.is_set() else None
 
     def problems(self) -> Mapping[str, str]:
         """Every member, and why it is out of reach; empty where it is not."""

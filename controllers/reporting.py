@@ -12,6 +12,7 @@ from federation_quota.kube.correlation import Reference
 from federation_quota.kube.events import Recorder
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
 from federation_quota.ledger.account import Account
+from federation_quota.limits import usage
 from federation_quota.pending import Pending
 from federation_quota.room import Obstacle
 from federation_quota.undercount import Undercount
@@ -25,7 +26,7 @@ class Reporting:
 
     def quota_changed(self, before: Account | None, after: Account) -> None:
         """A quota was stored; nothing is said of one that was not seen before."""
-        if before is None or before.uid != after.uid:
+        if before is None or before.uid != after.uid or usage.is_usage(after):
             return
         about = Reference(KARMADA_QUOTAS.api_version, KARMADA_QUOTAS.kind, after.name, after.namespace, after.uid)
         old, new = karmadaquota.quota(before).status, karmadaquota.quota(after).status

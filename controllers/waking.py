@@ -1,6 +1,7 @@
 """Wakes what was refused, and releases what is held, as soon as there is room for it.
 
-Everybody who waits for the quotas of a namespace stands in one queue, whichever way they are woken. It is looked at
+Everybody who waits for the quotas of a namespace stands in one queue, whichever way they are woken; and so does
+everybody who waits for one user's or group's limit, whichever namespace they are of. It is looked at
 whenever something may have been freed: a binding or a quota changed, a reservation ended, a quota went. A new waiter is
 such a change too: what was freed while it was on its way to the list is not lost on it.
 
@@ -22,7 +23,7 @@ import structlog
 from controllers import releasing
 from controllers.alarm import Alarm, Outcome
 from controllers.reporting import Reporting, binding_reference, template_reference
-from federation_quota import karmadaquota, metrics, waiting
+from federation_quota import metrics, waiting
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.binding import Binding, ObjectKey
@@ -32,7 +33,10 @@ from federation_quota.kube.correlation import Reference
 from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.mirrors import BindingMirror, claim
 from federation_quota.kube.workqueue import WorkQueue
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
+from federation_quota.limits import usage
+from federation_quota.limits.scheme import Schemes
 from federation_quota.pending import Pending
 from federation_quota.room import Room
 from federation_quota.waiting import Chosen, Waiter, Way
@@ -83,7 +87,7 @@ class _Track:
 
 @dataclass(slots=True)
 class _Place:
-    """One namespace."""
+    """One namespace, or the domain of a user's or group's account."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
     listed: dict[str, tuple[Waiter, ...]] = field(default_factory=dict)  # by quota
@@ -187,10 +191,9 @@ class WakingController:
         place.accounts[account.name] = account
         if self._is_live:
             self._reporting.quota_changed(before, account)
-        raw = karmadaquota.quota(account).status.get("waiting")
-        if before is None or karmadaquota.quota(before).status.get("waiting") != raw:
+        if before is None or waiting.entries(before) != waiting.entries(account):
             known = place.wishes().keys()
-            place.listed[account.name] = waiting.read({"waiting": raw})
+            place.listed[account.name] = waiting.listed(account)
             for name in known - place.wishes().keys() - place.held:
                 place.tracks.pop(name, None)
         if place.is_waiting:
@@ -245,6 +248,20 @@ class WakingController:
         elif place.is_empty:
             del self._places[namespace]
 
+    def owners_changed(self, domains: Iterable[str]) -> None:
+        """What these users and groups have is other than it was, or what they may have."""
+        for one in domains:
+            place = self._places.get(one)
+            if place is not None and place.is_waiting:
+                self._queue.add(one)
+
+    def fit(self, schemes: Schemes) -> None:
+        """The limits of users and groups are these now."""
+        for name, place in self._places.items():
+            if domain.is_usage(name):
+                place.accounts = {key: usage.fitted(one, schemes) for key, one in place.accounts.items()}
+                self.owners_changed([name])
+
     def look_at(self, namespace: str) -> None:
         """Something may be tried there that a validator had refused."""
         if namespace in self._places:
@@ -280,7 +297,7 @@ class WakingController:
         for name, obstacles in hindered.items():
             # When there is room for it again, that is news: it does not wait for its next turn.
             place.tracks[name].wakes = 0
-            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+            binding = self._binding(namespace, name)
             if obstacles and binding is not None and name in place.held and name not in place.told:
                 place.told.add(name)
                 self._reporting.held(binding, obstacles)
@@ -307,7 +324,7 @@ class WakingController:
         """Everybody who waits, by binding; who no longer does is struck off."""
         queue = {}
         for name, waiter in place.wishes().items():
-            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+            binding = self._binding(namespace, name)
             if place.is_over(waiter, binding):
                 place.orphans.pop(name, None)
                 for quota, waiters in place.listed.items():
@@ -316,12 +333,12 @@ class WakingController:
             elif binding is None or not (binding.is_suspended or binding.is_deleting):
                 queue[name] = waiter
         for name in place.lost - queue.keys():
-            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+            binding = self._binding(namespace, name)
             if binding is not None and not binding.is_suspended:
                 # What it asked for is not known: if it is refused again, it is noted.
                 queue[name] = waiting.refused(binding, "", binding.created)
         for name in place.held | place.noted:
-            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+            binding = self._binding(namespace, name)
             if binding is not None and self._rests_until(binding) <= asyncio.get_running_loop().time():
                 queue[name] = waiting.held(binding) if name in place.held else waiting.pending(binding)
         for name in place.tracks.keys() - queue.keys() - place.wishes().keys():
@@ -358,7 +375,7 @@ class WakingController:
         self, place: _Place, namespace: str, one: Chosen, client: Client, alarm: Alarm
     ) -> tuple[Way, Outcome]:
         waiter, name = one.waiter, one.waiter.binding
-        binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+        binding = self._binding(namespace, name)
         if binding is not None:
             self._tried(binding)
         way = _way(binding)
@@ -373,7 +390,8 @@ class WakingController:
             outcome, track.triggered = await alarm.ring_scheduler(binding, self._now(), track.triggered)
             about = [binding_reference(binding), template_reference(binding)]
         else:
-            outcome, template = await alarm.ring_template(namespace, waiter, self._now())
+            home = domain.binding_in(namespace, name).namespace
+            outcome, template = await alarm.ring_template(home, waiter, self._now())
             about = [template] if template else []
         if outcome is Outcome.DONE:
             self._reporting.woken(about, one.reason)
@@ -386,16 +404,11 @@ class WakingController:
         if place is None or account is None:
             return None
         listed = place.listed.get(key.name, ())
-        kept = [
-            one
-            for one in listed
-            if not place.is_over(one, self._mirror.bindings.get(ObjectKey(key.namespace, one.binding)))
-        ]
+        kept = [one for one in listed if not place.is_over(one, self._binding(key.namespace, one.binding))]
         if len(kept) == len(listed):
             return None
-        status = {**karmadaquota.quota(account).status, "waiting": waiting.write(kept)}
         try:
-            await self._store.write(karmadaquota.stored_as(account, status))
+            await self._store.write(waiting.relisted(account, kept))
         except ConflictError:
             return 0.05  # somebody else wrote: the watch brings it
         except UnreachableError as problem:
@@ -417,17 +430,22 @@ class WakingController:
             (namespace, waiter)
             for namespace, place in self._places.items()
             for waiter in place.wishes().values()
-            if self._mirror.bindings.get(ObjectKey(namespace, waiter.binding)) is None
+            if self._binding(namespace, waiter.binding) is None
         ]
         for namespace, waiter in random.sample(waiters, min(len(waiters), MOST_LOOKED_FOR)):
             place = self._places.get(namespace)
-            if place is not None and not await alarm.has_template(namespace, waiter):
+            home = domain.binding_in(namespace, waiter.binding).namespace
+            if place is not None and not await alarm.has_template(home, waiter):
                 self._track(place, namespace, waiter.binding).is_gone = True
+
+    def _binding(self, place: str, name: str) -> Binding | None:
+        """The binding that is called so there."""
+        return self._mirror.bindings.get(domain.binding_in(place, name))
 
     def _track(self, place: _Place, namespace: str, name: str) -> _Track:
         track = place.tracks.get(name)
         if track is None:
-            binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+            binding = self._binding(namespace, name)
             track = place.tracks[name] = _Track(
                 template_version=binding.template.version if binding else 0,
             )

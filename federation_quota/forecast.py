@@ -14,13 +14,15 @@ from typing import Final
 from federation_quota import charge, workload
 from federation_quota.binding import Binding
 from federation_quota.charge import Terms
+from federation_quota.elastic import unit
+from federation_quota.elastic.prospect import ADMISSION, MAX, MIN, RUNTIME, Shortage
 from federation_quota.karmadaquota import HOLD, WARN, quota
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask, Exceeded
 from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
-from federation_quota.stamp import Stamp
+from federation_quota.stamp import QUOTA_NAME_LABEL, Stamp
 from federation_quota.workload import Manifest
 
 LONGEST: Final = 256
@@ -50,7 +52,7 @@ def ask(manifest: Manifest, plural: str, existing: Binding | None) -> Ask:
 
     WorkloadError where the manifest cannot be read.
     """
-    new = Claim(demand(manifest, plural, _copies(existing)), workload.priority_class(manifest))
+    new = Claim(demand(manifest, plural, copies(existing)), workload.priority_class(manifest))
     old = Claim(existing.charge, existing.stamp.priority_class) if existing else NO_CLAIM
     name = binding_name(manifest["kind"], manifest["metadata"]["name"])
     return Ask(
@@ -64,11 +66,16 @@ def ask(manifest: Manifest, plural: str, existing: Binding | None) -> Ask:
 
 
 def asks_more(manifest: Manifest, before: Manifest | None, plural: str) -> bool:
-    """Whether a workload asks for more than it did, whatever it was given."""
-    if before is None or workload.priority_class(manifest) != workload.priority_class(before):
+    """Whether a workload asks for more than it did, or of somebody else, whatever it was given."""
+    if before is None or _asks_of(manifest) != _asks_of(before):
         return True
     asked = demand(before, plural)
     return any(amount > asked[name] for name, amount in demand(manifest, plural).items())
+
+
+def _asks_of(manifest: Manifest) -> tuple[str, str]:
+    labels = (manifest.get("metadata") or {}).get("labels") or {}
+    return workload.priority_class(manifest), labels.get(QUOTA_NAME_LABEL, "")
 
 
 def word(account: Account, wanted: Ask, exceeded: Sequence[Exceeded], *, is_running: bool, only_warns: bool) -> str:
@@ -83,6 +90,39 @@ def word(account: Account, wanted: Ask, exceeded: Sequence[Exceeded], *, is_runn
         outcome = "let through, federation-quota only warns for now"
     told = [f"{one.requested} more {one.name} asked for, {one.used} of {one.limit} used" for one in exceeded]
     return _fitted(f"quota {account.name}: ", told, f": {outcome}")
+
+
+def leaf_word(name: str, short: Sequence[Shortage], *, is_running: bool, only_warns: bool) -> str:
+    """One line on what an elastic quota that has too little is going to do about it."""
+    told = [_LEAF_WORDS[one.limit].format(*_amounts(one), name=one.resource) for one in short]
+    if only_warns:
+        return _fitted(f"quota {name}: ", told, ": let through, federation-quota only warns for now")
+    if any(one.limit == ADMISSION for one in short):
+        return _fitted(f"quota {name}: ", told, ": if propagated, it is refused")
+    happens = "the change will not reach the members" if is_running else "it is held"
+    until = "something of this quota ends"
+    if any(one.is_hopeless for one in short):
+        until = "the quota is raised"
+    elif any(one.limit == RUNTIME for one in short):
+        until = "others in its tree need less, or something ends"
+    return _fitted(f"quota {name}: ", told, f": if propagated, {happens} until {until}")
+
+
+_LEAF_WORDS: Final = {
+    MAX: "{0} more {name} asked for, {1} of {2} used, its max",
+    RUNTIME: "{0} more {name} asked for, {1} of the {2} used that it could have now",
+    MIN: "{0} more {name} asked for and not preemptible, {1} of {2} used so, its min",
+    ADMISSION: "{0} more {name} asked for, {1} of {2} asked for already, all that it takes in",
+}
+
+
+def unassociated(problem: str) -> str:
+    """One line on a quota that a workload names and cannot have."""
+    return _fitted("", [problem], ": if propagated, it is refused")
+
+
+def _amounts(one: Shortage) -> list[str]:
+    return [str(unit.quantities({one.resource: steps})[one.resource]) for steps in (one.asked, one.used, one.most)]
 
 
 def _outcome(on_exceeded: str, *, is_running: bool, is_hopeless: bool) -> str:
@@ -105,7 +145,7 @@ def _fitted(start: str, told: list[str], end: str) -> str:
     return text[: LONGEST - len(end)] + end
 
 
-def _copies(existing: Binding | None) -> int:
+def copies(existing: Binding | None) -> int:
     """How many clusters will have all replicas: as many as have them all now. A policy may change; then this is old."""
     if existing is None or not existing.replicas or not existing.clusters:
         return 1

@@ -4,7 +4,8 @@ Each hook is told of as little as it can be: `matchConditions` let the API serve
 that deletions, finalizers and untouched specs cost no call and do not depend on us being there.
 
 Three configurations, by what happens when nobody answers. What decides, and what stamps, fails closed. The early word
-to people fails open: it stands in nobody's way, and what it could not say is said later by what decides.
+to people fails open: it stands in nobody's way, and what it could not say is said later by what decides. So does the
+review of namespaces: everybody makes some, and of two quotas that claim the same one, one has it in any case.
 """
 
 import base64
@@ -12,28 +13,42 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
+from federation_quota.group_resource import WORKLOADS, GroupResource, by_group
 from federation_quota.names import ADVISING, MUTATING, PARTS, VALIDATING
 from federation_quota.pki.publishing import Hook
-from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TENANT_LABEL, TRUE
+from federation_quota.stamp import (
+    HELD_LABEL,
+    OWNER_ANNOTATION,
+    QUOTA_NAME_LABEL,
+    STAMP_ANNOTATION,
+    TENANT_LABEL,
+    TRUE,
+)
 
 VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
+STAMP_TEMPLATES: Final = "/mutate/templates"
+GUARD_BINDINGS: Final = "/guard/resourcebindings"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
+VALIDATE_NAMESPACES: Final = "/validate/namespaces"
 VALIDATE_WORKS: Final = "/validate/works"
 VALIDATE_TENANTS: Final = "/validate/tenants"
 WARN_WORKLOADS: Final = "/warn/workloads"
 DENY_WORKLOADS: Final = "/deny/workloads"
 
 BINDINGS_HOOK: Final = "resourcebindings.quota.karmada.io"
+IDENTITY_HOOK: Final = "identity.quota.karmada.io"
+WRITERS_HOOK: Final = "writers.quota.karmada.io"
 
 DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 """On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
 API server looks at it to choose between our two hooks for workloads."""
 
 _TIMEOUT_SECONDS: Final = 10
-_ADVICE_TIMEOUT_SECONDS: Final = 3  # somebody waits at a terminal, and gets on without our word
+# Somebody waits at a terminal, and gets on without our word.
+_OPEN: Final = {"failurePolicy": "Ignore", "sideEffects": "None", "timeoutSeconds": 3}
 
 _ELASTIC: Final = ("elasticquotas", "compositeelasticquotas")
 # Where an object itself is written there is no such key at all.
@@ -59,9 +74,11 @@ _WITHOUT_PODS: Final = [
 ]
 
 
-def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Every configuration, for hooks served at `url` and trusted by `bundle`; the statuses that the system's own users
-    write are nobody else's business."""
+def configurations(
+    url: str, bundle: bytes, system_users: Iterable[str] = (), workloads: Iterable[GroupResource] = WORKLOADS
+) -> list[dict[str, Any]]:
+    """Every configuration, for hooks served at `url` and trusted by `bundle`. The statuses that the system's own users
+    write are nobody else's business; `workloads` are the kinds that have owners."""
     return [
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -69,6 +86,8 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
             [
                 # Also what is being deleted: it counts until it is gone, and Karmada's detector may raise it yet.
                 _hook(BINDINGS_HOOK, url + VALIDATE_BINDINGS, bundle, _bindings(), _changes()),
+                # What is being deleted, too: its finalizer is what has it counted until nothing of it runs.
+                _hook(WRITERS_HOOK, url + GUARD_BINDINGS, bundle, _bindings("status"), _by_tenants()),
                 _hook(
                     "karmadaquotas.quota.karmada.io",
                     url + VALIDATE_QUOTAS,
@@ -104,7 +123,10 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
         _configuration(
             "MutatingWebhookConfiguration",
             MUTATING,
-            [_hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes())],
+            [
+                _hook("stamp.quota.karmada.io", url + STAMP_BINDINGS, bundle, _bindings(), _alive(), _changes()),
+                _identity(url + STAMP_TEMPLATES, bundle, workloads),
+            ],
         ),
         _configuration(
             "ValidatingWebhookConfiguration",
@@ -112,6 +134,17 @@ def configurations(url: str, bundle: bytes, system_users: Iterable[str] = ()) ->
             [
                 _advising("warn.quota.karmada.io", url + WARN_WORKLOADS, bundle, "NotIn"),
                 _advising("deny.quota.karmada.io", url + DENY_WORKLOADS, bundle, "In"),
+                {
+                    **_hook(
+                        "namespaces.quota.karmada.io",
+                        url + VALIDATE_NAMESPACES,
+                        bundle,
+                        {**_rule("", "v1", ["namespaces"]), "scope": "Cluster"},
+                        _alive(),
+                        _labels_change(),
+                    ),
+                    **_OPEN,
+                },
             ],
         ),
     ]
@@ -153,17 +186,33 @@ def _advising(name: str, url: str, bundle: bytes, operator: str) -> dict[str, An
     """A hook for the workloads of the namespaces whose label is, or is not, set. It fails open."""
     asked = {"key": DENY_AT_APPLY_LABEL, "operator": operator, "values": [TRUE]}
     return {
-        **_hook(name, url, bundle, _workloads(), _alive(), _spec_changes()),
+        **_hook(name, url, bundle, _workloads(), _alive(), _asks_otherwise()),
         "rules": [_workloads(), _rule("batch", "v1", ["jobs"]), _rule("", "v1", ["pods"], ["CREATE"])],
         "namespaceSelector": {"matchExpressions": [asked]},
-        "failurePolicy": "Ignore",
-        "sideEffects": "None",
-        "timeoutSeconds": _ADVICE_TIMEOUT_SECONDS,
+        **_OPEN,
     }
 
 
-def _bindings() -> dict[str, Any]:
-    return _rule("work.karmada.io", "v1alpha2", ["resourcebindings"])
+def _identity(url: str, bundle: bytes, workloads: Iterable[GroupResource]) -> dict[str, Any]:
+    """The hook for owners. What is being deleted is not left out: whose it is counts until it is gone.
+
+    Subresources are asked about, too: a status may be written together with annotations.
+    """
+    rules = []
+    for group, plurals in by_group(workloads).items():
+        changed = [*plurals, *(f"{plural}/*" for plural in plurals)]
+        rules += [_rule(group, "*", plurals, ["CREATE"]), _rule(group, "*", changed, ["UPDATE"])]
+    return {
+        **_hook(IDENTITY_HOOK, url, bundle, {}, _owner_changes()),
+        "rules": rules,
+        "sideEffects": "None",
+        "reinvocationPolicy": "IfNeeded",  # where another hook changed something after us
+    }
+
+
+def _bindings(*subresources: str) -> dict[str, Any]:
+    plural = "resourcebindings"
+    return _rule("work.karmada.io", "v1alpha2", [plural, *(f"{plural}/{one}" for one in subresources)])
 
 
 def _quotas() -> dict[str, Any]:
@@ -213,7 +262,17 @@ def _stays() -> dict[str, str]:
 def _foreign(system_users: Iterable[str]) -> dict[str, str]:
     """A status that we write needs no word of ours: it is written with every batch of admissions."""
     ours = f"request.userInfo.username in {json.dumps(sorted(system_users))}"
-    return {"name": "not-our-own-status", "expression": f"request.subResource != 'status' || !({ours})"}
+    return {"name": "not-our-own-status", "expression": f"!{_IS_STATUS} || !({ours})"}
+
+
+def _by_tenants() -> dict[str, str]:
+    """Somebody who may write bindings, but not in all namespaces: a tenant, by the roles that Karmada gives them."""
+    kind = "authorizer.group('work.karmada.io').resource('resourcebindings')"
+    written = f"(has(request.subResource) && request.subResource == 'status' ? {kind}.subresource('status') : {kind})"
+    verbs = ("create",), ("update", "patch")
+    may_create, may_change = (" || ".join(f"{written}.check('{verb}').allowed()" for verb in one) for one in verbs)
+    expression = f"!(request.operation == 'CREATE' ? {may_create} : ({may_change}))"
+    return {"name": "by-who-may-not-everywhere", "expression": expression}
 
 
 def _changes() -> dict[str, str]:
@@ -228,8 +287,21 @@ def _changes() -> dict[str, str]:
     return {"name": "something-that-counts-changes", "expression": f"request.operation == 'CREATE' || !({same})"}
 
 
-def _spec_changes() -> dict[str, str]:
-    return {"name": "spec-changes", "expression": "request.operation == 'CREATE' || object.spec != oldObject.spec"}
+def _asks_otherwise() -> dict[str, str]:
+    """What a workload asks for is in its spec, and of whom in its label."""
+    new, old = (_value(one, "labels", QUOTA_NAME_LABEL) for one in ("object", "oldObject"))
+    same = f"object.spec == oldObject.spec && {new} == {old}"
+    return {"name": "asks-otherwise", "expression": f"request.operation == 'CREATE' || !({same})"}
+
+
+def _labels_change() -> dict[str, str]:
+    new, old = (f"(has({one}.metadata.labels) ? {one}.metadata.labels : {{}})" for one in ("object", "oldObject"))
+    return {"name": "labels-change", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
+
+
+def _owner_changes() -> dict[str, str]:
+    new, old = (_value(one, "annotations", OWNER_ANNOTATION) for one in ("object", "oldObject"))
+    return {"name": "owner-is-new-or-changes", "expression": f"request.operation == 'CREATE' || {new} != {old}"}
 
 
 def _assigned() -> list[dict[str, str]]:

@@ -51,6 +51,20 @@ class Requirement:
         is_among = self.key in labels and labels[self.key] in self.values
         return is_among is (self.operator == IN)
 
+    def implies(self, other: "Requirement") -> bool:
+        """Whether the other holds wherever this does."""
+        if self.key != other.key:
+            return False
+        if other.operator == EXISTS:
+            return self.operator in (EXISTS, IN)
+        if other.operator == DOES_NOT_EXIST:
+            return self.operator == DOES_NOT_EXIST
+        if other.operator == IN:
+            return self.operator == IN and self.values <= other.values
+        if self.operator == IN:
+            return not self.values & other.values
+        return self.operator == DOES_NOT_EXIST or (self.operator == NOT_IN and self.values >= other.values)
+
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -75,6 +89,10 @@ class LabelSelector:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether all of it holds of these labels."""
         return all(one.matches(labels) for one in self.requirements)
+
+    def implies(self, other: "LabelSelector") -> bool:
+        """Whether the other takes all that this one takes, whatever comes; as far as single conditions show it."""
+        return all(any(one.implies(wanted) for one in self.requirements) for wanted in other.requirements)
 
 
 def validate(selector: object, path: str) -> list[FieldError]:

@@ -1,11 +1,13 @@
-"""The listener for whoever watches over a process: `/metrics`, `/livez`, `/readyz`.
+"""The listener for whoever watches over a process: `/metrics`, `/livez`, `/readyz`, and what else it has to tell.
 
-Plain HTTP, or, where a token is asked for, TLS. Health needs no token: kubelets have none.
+Plain HTTP, or, where a token is asked for, TLS. Health needs no token: kubelets have none. What names people is told
+for a token alone.
 """
 
 import asyncio
+import functools
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +28,9 @@ from federation_quota.pki.serving import CertificateKeeper, ReloadableContext
 log = structlog.get_logger()
 
 METRICS: Final = "/metrics"
+
+Teller = Callable[[web.Request], Awaitable[web.Response]]
+"""Answers who may ask."""
 
 
 class ListenError(Exception):
@@ -73,6 +78,7 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         tls: ssl.SSLContext | None = None,
         keeper: CertificateKeeper | None = None,  # of what `tls` serves, where that is served here alone
         sample: Callable[[], None] = lambda: None,  # set what is not kept up to date; called before each exposition
+        guarded: Mapping[str, Teller] | None = None,  # further paths, for who has a token that may get them
     ) -> None:
         self._address = address
         self._sample = sample
@@ -82,6 +88,7 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         self._turn = asyncio.Lock()
         app = web.Application(client_max_size=64 * 1024)
         app.add_routes([web.get(METRICS, self._expose), *health.routes()])
+        app.add_routes([web.get(path, self._guard(teller)) for path, teller in (guarded or {}).items()])
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
 
     async def __aenter__(self) -> Self:
@@ -115,6 +122,15 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         response.enable_compression()
         return response
 
+    def _guard(self, teller: Teller) -> Teller:
+        async def tell(request: web.Request) -> web.Response:
+            if self._authorizer is None:
+                text = "this is told over TLS, and for a token: start the process with --metrics-authorization=token\n"
+                return web.Response(status=403, text=text)
+            return await self._refusal(request) or await teller(request)
+
+        return tell
+
     async def _refusal(self, request: web.Request) -> web.Response | None:
         if self._authorizer is None:
             return None
@@ -137,13 +153,15 @@ def build(
     namespace: str,
     tasks: asyncio.TaskGroup,
     shared: ssl.SSLContext | None = None,  # served where there is no certificate for this listener alone
+    guarded: Mapping[str, Teller] | None = None,
 ) -> Monitor:
     """The listener that the settings ask for."""
+    make = functools.partial(Monitor, settings.address, health, sample=sample, guarded=guarded)
     if not settings.needs_token:
-        return Monitor(settings.address, health, sample=sample)
+        return make()
     authorizer = Authorizer(host)
     if shared and not settings.certificate:
-        return Monitor(settings.address, health, authorizer=authorizer, tls=shared, sample=sample)
+        return make(authorizer=authorizer, tls=shared)
     if settings.certificate:
         source = certificates.provided(*settings.certificate)
     else:
@@ -153,7 +171,7 @@ def build(
     context = ReloadableContext()
     keeper = certificates.keeper(source, context, certificates.trusted_anyhow)
     tasks.create_task(keeper.run(), name="metrics certificate")
-    return Monitor(settings.address, health, authorizer=authorizer, tls=context.context, keeper=keeper, sample=sample)
+    return make(authorizer=authorizer, tls=context.context, keeper=keeper)
 
 
 def show_expiry(listener: str, keeper: CertificateKeeper) -> None:

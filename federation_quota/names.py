@@ -22,6 +22,8 @@ TENANTS: Final = {PART_OF: SYSTEM, COMPONENT: "tenant"}
 
 AUTHORITY_SECRET: Final = "federation-quota-authority"  # noqa: S105 - its name, not its content
 LEADER_LEASE: Final = "federation-quota-controllers"
+CHANGES_LEASE: Final = "federation-quota-changes"
+"""What the replicas of the webhook let through of quotas and trees, and have not seen stored yet."""
 
 VALIDATING: Final = "federation-quota-validating"
 MUTATING: Final = "federation-quota-mutating"

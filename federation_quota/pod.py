@@ -28,6 +28,8 @@ class Footprint:
     """By canonical names; the object itself is not counted, that is the federation's business."""
     priority_class: str = ""
     workload: Workload | None = None
+    is_running: bool = False
+    """Whether it has been started, and has not ended: before that its node keeps the room, and nothing runs."""
 
 
 class Pod(NamedTuple):

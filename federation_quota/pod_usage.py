@@ -26,6 +26,8 @@ _DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 
 ENDED: Final = frozenset({"Failed", "Succeeded"})
 """The phases in which a pod uses nothing any more."""
+RUNNING: Final = "Running"
+"""The phase of a pod that was started and has not ended."""
 OBJECT: Final = Resources({COUNT + PODS: _ONE})
 """What every pod costs for as long as it is stored."""
 

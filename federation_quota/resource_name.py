@@ -9,6 +9,8 @@ from typing import Final
 REQUESTS: Final = "requests."
 COUNT: Final = "count/"
 PODS: Final = "pods"
+ADMISSION: Final = "admission."
+"""Before the name of a resource: what is asked for of it, waiting workloads included, where a quota limits that too."""
 GPU_MEMORY: Final = "quota.karmada.io/gpu-memory"
 
 # Kubernetes' older names for what is counted per object: `services` is `count/services`.

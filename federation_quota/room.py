@@ -16,6 +16,7 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
 from federation_quota.ledger.view import View
+from federation_quota.limits import usage
 from federation_quota.quantity import Quantity
 from federation_quota.resource_name import canonical
 
@@ -33,13 +34,13 @@ class Obstacle:
     @property
     def on_exceeded(self) -> str:
         """What the quota does about it."""
-        return karmadaquota.quota(self.account).on_exceeded
+        return karmadaquota.DENY if usage.is_usage(self.account) else karmadaquota.quota(self.account).on_exceeded
 
     def __str__(self) -> str:
         if not self.exceeded:
-            return f"quota {self.account.name} cannot say yet whether it has room"
+            return f"{self.account.title} cannot say yet whether it has room"
         parts = (f"{one.name}: {one.requested} asked, {_left(one.limit, one.used)} left" for one in self.exceeded)
-        return f"quota {self.account.name} has no room ({', '.join(parts)})"
+        return f"{self.account.title} has no room ({', '.join(parts)})"
 
 
 class Room:
@@ -52,9 +53,10 @@ class Room:
         self._special: set[str] = set()  # bindings that are judged by more than what they claim
         self._hindered: dict[tuple[Claim, Claim], list[Obstacle]] = {}
         for account in () if is_warning_only else accounts:
-            if karmadaquota.quota(account).on_exceeded == karmadaquota.WARN:
+            if Obstacle(account).on_exceeded == karmadaquota.WARN:
                 continue
-            if account.is_active and view.version >= account.observed:
+            # A user's or group's account is taken up when somebody asks: it would be waited for in vain.
+            if (account.is_active or usage.is_usage(account)) and view.version >= account.observed:
                 # What has ended has ended, whether or not somebody has written so; and what is advanced is given back
                 # to whoever needs it.
                 settled = replace(settling.settle(account, view, {}), advances=())
@@ -98,7 +100,7 @@ class Room:
                 if new[resource := canonical(name)] > old[resource]
             ]
             if parts:
-                told.append(f"quota {account.name} has room ({', '.join(parts)})")
+                told.append(f"{account.title} has room ({', '.join(parts)})")
         return "; ".join(told)
 
     def take(self, ask: Ask) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from federation_quota import logs, monitoring
+from federation_quota.group_resource import WORKLOADS, GroupResource
 
 PREFIX = "FEDERATION_QUOTA_"
 
@@ -23,6 +24,7 @@ class Settings:
     host_kubeconfig: str | None  # of the cluster that the system runs in; None: the same
     namespace: str  # on either, for leases and the authority's Secret
     system_users: frozenset[str]
+    workloads: frozenset[GroupResource]  # the kinds that have owners
     monitoring: monitoring.Settings
 
 
@@ -51,6 +53,11 @@ class Parser(argparse.ArgumentParser):
             "system:serviceaccount:federation-quota-system:webhook,"
             "system:serviceaccount:federation-quota-system:controllers",
         )
+        self.setting(
+            "--workloads",
+            "Kinds with pods that people propagate, comma separated: who creates one of these is its owner.",
+            ",".join(map(str, WORKLOADS)),
+        )
         self.setting("--metrics-listen", "Address and port of /metrics, /livez and /readyz.", "0.0.0.0:8080")
         self.setting(
             "--metrics-authorization",
@@ -73,9 +80,15 @@ def common(options: argparse.Namespace) -> Settings:
     users = frozenset(names(options.system_users))
     if not users:
         raise SystemExit("--system-users names nobody: the system could not write its own status")
+    try:
+        workloads = frozenset(map(GroupResource.parse, names(options.workloads)))
+    except ValueError as problem:
+        raise SystemExit(f"--workloads: {problem}") from None
+    if not workloads:
+        raise SystemExit("--workloads names no kind: nothing would have an owner, and no limit would hold")
     watched = _monitoring(options)
     logs.configure(options.log_level, options.log_format)
-    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, watched)
+    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, workloads, watched)
 
 
 def names(text: str) -> tuple[str, ...]:

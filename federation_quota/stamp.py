@@ -126,7 +126,7 @@ def _read(text: str) -> Stamp:
             priority_class=_text(fields, "class"),
             priority=_priority(fields.get("priority", 0)),
             resource=_text(fields, "resource"),
-            owner=None if owner is None else _owner(owner),
+            owner=None if owner is None else read_owner(owner),
             leaf=_text(fields, "leaf", _LONGEST_LEAF),
         )
     except (ValueError, RecursionError) as error:
@@ -149,10 +149,19 @@ def _priority(value: object) -> int:
     return value
 
 
-def _owner(value: object) -> Owner:
+def read_owner(value: object) -> Owner:
+    """The owner that a JSON value describes; ValueError where it describes none."""
     if not isinstance(value, dict) or not isinstance(value.get("user"), str):
         raise ValueError("owner is not an object with a user")
     groups = value.get("groups", [])
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
         raise ValueError("owner's groups are not a list of texts")
-    return Owner(value["user"], tuple(groups))
+    for name in (value["user"], *groups):
+        name.encode()
+    return _shared(value["user"], tuple(groups))
+
+
+@lru_cache(maxsize=_MOST_REMEMBERED)
+def _shared(user: str, groups: tuple[str, ...]) -> Owner:
+    """One object for all bindings of an owner: some people are in hundreds of groups."""
+    return Owner(user, groups)

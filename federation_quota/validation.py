@@ -90,7 +90,7 @@ def validate(new: Object, old: Object | None = None) -> list[FieldError]:
         fault = name_fault(name) or (_UNSUPPORTED_WITH_SCOPE if is_scoped and not _may_be_scoped(name) else None)
         if fault is not None:
             errors.append(FieldError(path, ErrorKind.INVALID, name, fault))
-        elif amount is not None and _is_integer(name) and amount != parse(amount.whole()):
+        elif amount is not None and is_integer(name) and amount != parse(amount.whole()):
             errors.append(FieldError(path, ErrorKind.INVALID, str(amount), "must be an integer"))
     if old is not None and _scope_set(spec) != _scope_set(_map(before)):
         errors.append(FieldError("spec.scopes", ErrorKind.INVALID, spec.get("scopes"), IMMUTABLE))
@@ -223,7 +223,8 @@ def _may_be_scoped(name: str) -> bool:
     return bare in (PODS, "cpu", "memory") or ("/" in bare and not bare.startswith(COUNT))
 
 
-def _is_integer(name: str) -> bool:
+def is_integer(name: str) -> bool:
+    """Whether there are only whole ones of what goes by that name."""
     bare = canonical(name)
     return bare == PODS or "/" in bare
 

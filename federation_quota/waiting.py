@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
+from federation_quota import karmadaquota
 from federation_quota.api.karmadaquota import LONGEST_MESSAGE, MOST_WAITING
 from federation_quota.binding import Binding
+from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask
 from federation_quota.ledger.view import Entry, View
+from federation_quota.limits import usage
 from federation_quota.quantity import QuantityError
 from federation_quota.resources import Resources
 from federation_quota.room import Obstacle, Room
@@ -86,6 +89,38 @@ def refused(binding: Binding, message: str, since: str) -> Waiter:
     return _waiter(binding, binding.charge, since, message)
 
 
+def refused_by(account: Account, binding: Binding, message: str, since: str) -> Waiter:
+    """The same on the list of a certain account: on that of a user or group, with where in the tree it would stand."""
+    waiter = refused(binding, message, since)
+    if not usage.is_usage(account):
+        return waiter
+    owner = usage.anybody(usage.kept(account).subject)
+    claim = replace(waiter.claim, leaf=binding.stamp.leaf, owner=owner)
+    return replace(waiter, binding=str(binding.key), claim=claim)
+
+
+def entries(account: Account) -> object:
+    """The list as it is stored: to see whether it has changed."""
+    kept = usage.kept(account).status if usage.is_usage(account) else karmadaquota.quota(account).status
+    return kept.get("waiting")
+
+
+def listed(account: Account) -> tuple[Waiter, ...]:
+    """Who waits for an account."""
+    if not usage.is_usage(account):
+        return read(karmadaquota.quota(account).status)
+    kept = usage.kept(account)
+    owner = usage.anybody(kept.subject)
+    return tuple(replace(one, claim=replace(one.claim, owner=owner)) for one in read(kept.status))
+
+
+def relisted(account: Account, waiters: Iterable[Waiter]) -> Account:
+    """The account with these on its list; to be written under its version."""
+    if usage.is_usage(account):
+        return usage.stored_as(account, {**usage.kept(account).status, "waiting": write(waiters)})
+    return karmadaquota.stored_as(account, {**karmadaquota.quota(account).status, "waiting": write(waiters)})
+
+
 def held(binding: Binding) -> Waiter:
     """The waiter that a held binding is: it costs what it asks for as soon as it is released."""
     return _waiter(binding, binding.demand.maximum(binding.assigned), binding.created, "")
@@ -111,12 +146,12 @@ def is_granted(waiter: Waiter, stored: Claim) -> bool:
 
 def read(status: Mapping[str, Any]) -> tuple[Waiter, ...]:
     """The waiters in a quota's status. One that cannot be read is left out: it is noted again when it is refused."""
-    listed = status.get("waiting")
+    given = status.get("waiting")
     found = []
-    for stored in listed if isinstance(listed, list) else ():
+    for stored in given if isinstance(given, list) else ():
         try:
             texts = [stored[name] for name in ("binding", "apiVersion", "kind", "name", "class", "since", "message")]
-            claim = Claim(Resources.parse(stored["charge"]), stored["class"])
+            claim = Claim(Resources.parse(stored["charge"]), stored["class"], _leaf(stored))
             priority = stored["priority"]
         except (KeyError, TypeError, AttributeError, QuantityError):
             continue
@@ -139,23 +174,31 @@ def write(waiters: Iterable[Waiter]) -> list[dict[str, Any]]:
             "charge": one.claim.charge.to_json(),
             "since": one.since,
             "message": one.message[:LONGEST_MESSAGE],
+            **({"leaf": one.claim.leaf} if one.claim.leaf else {}),
         }
         for one in waiters
     ]
 
 
-def merge(listed: Sequence[Waiter], noted: Iterable[Waiter], most: int = MOST_WAITING) -> tuple[Waiter, ...]:
+def _leaf(stored: Mapping[str, Any]) -> str:
+    leaf = stored.get("leaf", "")
+    if not isinstance(leaf, str):
+        raise TypeError("leaf is not text")
+    return leaf
+
+
+def merge(known: Sequence[Waiter], noted: Iterable[Waiter], most: int = MOST_WAITING) -> tuple[Waiter, ...]:
     """The list with those noted in it, one per binding, in their order; the last are dropped where it is full.
 
     Who is listed already keeps the place it had in time, and stays as it is where it wants no other.
     """
-    merged = {one.binding: one for one in listed}
+    merged = {one.binding: one for one in known}
     for one in noted:
-        known = merged.get(one.binding)
-        if known is None:
+        there = merged.get(one.binding)
+        if there is None:
             merged[one.binding] = one
-        elif not known.has_terms_of(one):
-            merged[one.binding] = replace(one, since=known.since)
+        elif not there.has_terms_of(one):
+            merged[one.binding] = replace(one, since=there.since)
     return tuple(sorted(merged.values(), key=lambda one: one.place)[:most])
 
 

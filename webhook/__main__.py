@@ -5,6 +5,7 @@ import contextlib
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +17,25 @@ from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
 from federation_quota.health import Check, Health, failing, not_stuck
+from federation_quota.identity import EVERYBODY, Identities
 from federation_quota.kube import certificates, codec, config, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery
-from federation_quota.kube.forest import NAMESPACES, ForestMirror
+from federation_quota.kube.forest import NAMESPACES, ForestMirror, Ledgers
 from federation_quota.kube.lease import elapsed
 from federation_quota.kube.mirrors import PRIORITY_CLASSES, BindingMirror, PriorityMirror, QuotaMirror
 from federation_quota.kube.presence import Presence
 from federation_quota.kube.quotas import (
-    COMPOSITE_ELASTIC_QUOTAS,
-    ELASTIC_QUOTAS,
     KARMADA_QUOTAS,
     RESOURCE_BINDINGS,
     QuotaStore,
-    decode_elastic,
     decode_quota,
     resource_of,
 )
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
+from federation_quota.kube.underway import SharedUnderway
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
@@ -47,16 +47,21 @@ from webhook import assignment, loading
 from webhook.advice import Advice
 from webhook.asks import AskList
 from webhook.bindings import BindingReview
-from webhook.elastic import ElasticReview, Trail
+from webhook.deliberation import Deliberation
+from webhook.elastic import ElasticReview
 from webhook.holding import Holding
+from webhook.identity import IdentityReview
 from webhook.leaves import Leaves
+from webhook.namespaces import NamespaceReview, runs_uncharged
 from webhook.pending import PendingList, writer
+from webhook.prospects import Prospects
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.validators import Validators
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
+from webhook.writers import refuse_writer
 
 log = structlog.get_logger()
 
@@ -73,6 +78,7 @@ class Settings:
     server_names: tuple[str, ...]
     certificate: Path | None
     key: Path | None
+    identities: Identities
     is_warning_only: bool
     shares_port: bool
     drain_seconds: float
@@ -89,6 +95,28 @@ def flags() -> common.Parser:
     parser.setting("--server-names", "DNS names and IPs, comma separated, that API servers call it by.", "localhost")
     parser.setting("--certificate", "File with a certificate chain to serve, instead of one of the system's own.")
     parser.setting("--key", "File with its key.")
+    parser.setting(
+        "--ownerless-users", "Users, comma separated, whose workloads have no owner, and no user's limit.", ""
+    )
+    parser.setting(
+        "--ownerless-groups", "The same for everybody in one of these groups: system:serviceaccounts:ci.", ""
+    )
+    parser.setting(
+        "--service-accounts",
+        "Whether those of a namespace are one owner, system:serviceaccounts:NAMESPACE, or each is one.",
+        "namespace",
+        ["namespace", "each"],
+    )
+    parser.setting(
+        "--ignored-groups",
+        "Groups, comma separated, that are not kept of an owner; `ad:*` for all that begin so. No limit is about them.",
+        EVERYBODY,
+    )
+    parser.setting(
+        "--owner-administrators",
+        "Users, comma separated, who may write themselves whose a workload is: not those who apply what others wrote.",
+        "",
+    )
     parser.setting("--warn-only", "Let everything through and only warn: the break-glass.", "false", ["true", "false"])
     parser.setting("--share-port", "Share the port with other replicas on this machine.", "false", ["true", "false"])
     parser.setting("--drain-seconds", "How long to go on answering after a request to end.", "5")
@@ -125,6 +153,13 @@ def parse(arguments: list[str] | None = None) -> Settings:
         server_names=common.names(options.server_names),
         certificate=Path(options.certificate) if options.certificate else None,
         key=Path(options.key) if options.key else None,
+        identities=Identities(
+            frozenset(common.names(options.ownerless_users)),
+            frozenset(common.names(options.ownerless_groups)),
+            common.names(options.ignored_groups),
+            frozenset(common.names(options.owner_administrators)),
+            options.service_accounts == "namespace",
+        ),
         is_warning_only=options.warn_only == "true",
         shares_port=options.share_port == "true",
         drain_seconds=drain_seconds,
@@ -204,7 +239,6 @@ class Replica:
             sink=QuotaMirror(self._quota_stored, self._accountant.forget),
             on_rewind=lambda _seen, _now: self._rewind(KARMADA_QUOTAS),
         )
-        self._forest = ForestMirror(federation)
         self._leaves = Leaves(
             roots=lambda: self._forest.trees.values,
             labels=self._labels,
@@ -212,7 +246,13 @@ class Replica:
             on_stored=self._leaf_stored,
             on_deleted=self._accountant.forget,
         )
-        self._elastic = [self._watch_leaves(resource) for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS)]
+        self._forest = ForestMirror(
+            federation,
+            ledgers=Ledgers(
+                lambda _resource: QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted), self._rewind
+            ),
+        )
+        self._changes = SharedUnderway(federation, namespace)
         self._waiting = WaitingList(self._accountant.accounts, mirror, store)
         self._asks = AskList(self._leaf, mirror, store)
         self._pending = PendingList(mirror, writer(federation))
@@ -232,7 +272,18 @@ class Replica:
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)
         self._trust = certificates.PublishedTrust(federation)
         is_system = settings.common.system_users.__contains__
-        advice = Advice(self._accountant, observation, mirror, federation, is_warning_only=settings.is_warning_only)
+        prospects = Prospects(
+            self._leaves,
+            self._leaf,
+            lambda: self._forest.forest,
+            observation,
+            mirror,
+            settings.is_warning_only,
+        )
+        only_warns = settings.is_warning_only
+        advice = Advice(
+            self._accountant, observation, mirror, federation, is_warning_only=only_warns, prospects=prospects
+        )
         works = WorkReview(
             self._accountant,
             federation,
@@ -242,7 +293,13 @@ class Replica:
             has_leaves=lambda: self._leaves.exist,
         )
         holding = Holding(
-            stamping=Stamping(federation, Discovery(federation), priorities.values, self._leaves),
+            stamping=Stamping(
+                federation,
+                Discovery(federation),
+                priorities.values,
+                self._leaves,
+                workloads=settings.common.workloads,
+            ),
             is_system=is_system,
             holders=self._holders,
             room=lambda place: Room(
@@ -257,7 +314,9 @@ class Replica:
             ready={**self._conditions(), "listening": self._why_not_listening},
             live={"admission": not_stuck(self._accountant.overdue_seconds)},
         )
-        elastic = ElasticReview(self._forest, is_system, Trail())
+        deliberation = Deliberation(self._forest, self._changes)
+        is_busy = partial(runs_uncharged, mirror)
+        elastic = ElasticReview(self._forest, deliberation, is_system, is_busy)
         self._server = Server(
             {
                 hooks.VALIDATE_BINDINGS: BindingReview(
@@ -271,9 +330,12 @@ class Replica:
                     self._pending,
                 ),
                 hooks.STAMP_BINDINGS: holding,
+                hooks.GUARD_BINDINGS: refuse_writer,
+                hooks.STAMP_TEMPLATES: IdentityReview(settings.identities),
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
+                hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, is_busy),
                 hooks.VALIDATE_WORKS: works,
                 hooks.VALIDATE_TENANTS: assignment.refuse_assignment,
                 hooks.WARN_WORKLOADS: advice,
@@ -288,7 +350,7 @@ class Replica:
         dump.on_signal(names.WEBHOOK, self._parts())
         await self._validators.start(self._settings.validator_settings)
         runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        watched = (*self._trust.reflectors, *self._forest.reflectors, *self._elastic)
+        watched = (*self._trust.reflectors, *self._forest.reflectors, self._changes.reflector)
         runs += [self._waiting.run(), self._asks.run(), self._pending.run(), *(one.run() for one in watched)]
         runs += self._validators.runs()
         background = [self._tasks.create_task(run) for run in runs]
@@ -337,16 +399,6 @@ class Replica:
         self._accountant.learn(account)
         self._waiting.learn(account)
 
-    def _watch_leaves(self, resource: Resource) -> Reflector[Account]:
-        """Elastic quotas of one kind, as accounts."""
-        return Reflector(
-            self._federation,
-            resource,
-            decode=decode_elastic,
-            sink=QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted),
-            on_rewind=lambda _seen, _now: self._rewind(resource),
-        )
-
     def _labels(self, namespace: str) -> Mapping[str, str] | None:
         known = self._forest.namespaces.items.get(namespace)
         return known.value.labels if known else None
@@ -382,10 +434,10 @@ class Replica:
     async def _prepare(self, incarnation: str) -> None:
         """Before this incarnation may admit anything: every quota that exists by now is known."""
         log.info("webhook.preparing", incarnation=incarnation)
-        known: list[Reflector[Any]] = [self._bindings, self._priorities, *self._forest.reflectors]
-        for reflector in (*known, self._quotas, *self._elastic):
+        known: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._forest.reflectors]
+        for reflector in (*known, self._changes.reflector):
             await reflector.synced.wait()
-        accounts = (self._quotas, *self._elastic)
+        accounts = (self._quotas, *self._forest.quotas)
         while not all(await asyncio.gather(*(one.refresh(timeout_seconds=30) for one in accounts))):
             log.warning("webhook.quotas_not_listed")
 
@@ -427,7 +479,7 @@ class Replica:
         view = self._observation.view
         accountant = self._accountant
         reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
-        reflectors += [*self._forest.reflectors, *self._elastic]
+        reflectors += [*self._forest.reflectors, self._changes.reflector]
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},

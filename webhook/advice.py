@@ -6,12 +6,12 @@ the other). It is about workloads only, whose requests their owner can change; a
 the binding is judged in any case.
 
 A denial is given only on stored bindings and a quota just read, like the binding's own, and only to who asks for more
-than before: a workload that was refused may always be made smaller.
+than before: a workload that was refused may always be made smaller. What elastic quotas make of it is `prospects`'.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -25,10 +25,12 @@ from federation_quota.kube import codec
 from federation_quota.kube.client import Client
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.kube.resource import Resource
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
 from federation_quota.workload import Manifest
-from webhook.review import ALLOWED, Verdict, exceeded
+from webhook.prospects import NO_PROSPECT, Prospects
+from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, exceeded, refuse
 
 log = structlog.get_logger()
 
@@ -46,11 +48,12 @@ class Advice:
     client: Client
     denies: bool = False
     is_warning_only: bool = False  # the break-glass for the whole system
+    prospects: Prospects | None = None  # None: there are no elastic quotas
 
     async def __call__(self, request: codec.AdmissionRequest, deadline: float) -> Verdict:
         """What there is to say about a CREATE, an UPDATE or a scale; nothing where that cannot be told."""
         accounts = {account.name: account for account in self.accountant.accounts(request.namespace)}
-        if not accounts:
+        if not accounts and (self.prospects is None or not self.prospects.leaves.exist):
             return ALLOWED
         try:
             async with asyncio.timeout_at(deadline):
@@ -72,12 +75,20 @@ class Advice:
         plural = request.resource.resource
         name = forecast.binding_name(manifest["kind"], manifest["metadata"]["name"])
         existing = self.mirror.bindings.get(ObjectKey(request.namespace, name))
+        denies = self.denies and not self.is_warning_only and forecast.asks_more(manifest, before, plural)
+        prospect = NO_PROSPECT
+        if self.prospects is not None:
+            prospect = await self.prospects.of(request.namespace, manifest, plural, existing)
+        if prospect.is_final and denies:
+            return refuse(403, QUOTA_EXCEEDED, prospect.text)
         ask = forecast.ask(manifest, plural, existing)
-        if not ask.increases:
-            return ALLOWED
-        if self.denies and not self.is_warning_only and forecast.asks_more(manifest, before, plural):
-            return await self._denial(request.namespace, ask, existing, accounts, deadline)
-        return self._warning(ask, existing, accounts.values())
+        own = {request.namespace: ask} if ask.increases else {}
+        verdict = ALLOWED
+        if denies:
+            verdict = await self._denial({**own, **prospect.asks}, ask, existing, accounts, deadline)
+        elif own:
+            verdict = self._warning(ask, existing, accounts.values())
+        return replace(verdict, warnings=(*verdict.warnings, prospect.text)) if prospect.text else verdict
 
     def _warning(self, ask: Ask, existing: Binding | None, accounts: Iterable[Account]) -> Verdict:
         """By this replica's own view: what is under way elsewhere counts, too."""
@@ -93,7 +104,7 @@ class Advice:
 
     async def _denial(
         self,
-        namespace: str,
+        asks: Mapping[str, Ask],
         ask: Ask,
         existing: Binding | None,
         accounts: Mapping[str, Account],
@@ -101,10 +112,10 @@ class Advice:
     ) -> Verdict:
         """As the binding would be judged, without reserving anything."""
         answer = await self.accountant.answer(
-            {namespace: ask},
+            asks,
             deadline=deadline,
             dry_run=True,
-            may_exceed=lambda _domain, name: not _denies(accounts.get(name)),
+            may_exceed=lambda place, name: not domain.is_leaf(place) and not _denies(accounts.get(name)),
         )
         match answer:
             case Denied(denial):

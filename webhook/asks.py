@@ -72,7 +72,7 @@ class AskList:
     def note(self, name: str, new: Binding) -> None:
         """That leaf refused what was to be assigned to a binding."""
         notes = self._notes.setdefault(name, {})
-        wanted = Ask(str(new.key), leaf.claim(new).charge, self._time(LASTS_SECONDS))
+        wanted = Ask(str(new.key), new.assigned, self._time(LASTS_SECONDS))
         known = notes.pop(wanted.binding, None)  # the last refused is the last to be dropped
         is_listed = known is not None and known.is_listed
         refused_at = asyncio.get_running_loop().time()

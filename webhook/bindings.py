@@ -18,6 +18,7 @@ from federation_quota.kube.mirrors import claim
 from federation_quota.ledger import domain
 from federation_quota.ledger.claim import NO_CLAIM
 from federation_quota.ledger.judging import Ask
+from federation_quota.resource_name import ADMISSION
 from webhook.holding import can_be_held, held_text
 from webhook.pending import PendingList
 from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, exceeded, later, refuse
@@ -60,7 +61,8 @@ class BindingReview:
         if isinstance(answer, Denied):
             denial = answer.denial
             if domain.is_leaf(denial.namespace):
-                if not request.dry_run:
+                # What was refused because too much is asked for already is no reason to ask for more.
+                if not request.dry_run and any(not one.name.startswith(ADMISSION) for one in denial.exceeded):
                     self.note_ask(denial.quota, new)
             elif self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.

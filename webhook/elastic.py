@@ -1,28 +1,30 @@
 """Reviews of QuotaTrees, ElasticQuotas and CompositeElasticQuotas: what may be stored, and by whom.
 
-A change is judged as a whole, beside everything that is stored and what this replica let through a moment ago. Nobody
-is refused for what this replica has not seen yet: before a refusal everything is read anew.
+A change is judged as a whole, beside everything that is stored and everything that is under way (`deliberation`).
 
 Administrators are those who may do the same to a QuotaTree. The API server itself tells them from everybody else, by
 the hook that it calls: others change only what is below a quota that names them as its manager.
 """
 
-import asyncio
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
+from federation_quota.elastic import delegation, topology, validation
 from federation_quota.elastic import quota as quotas
-from federation_quota.elastic import topology, validation
 from federation_quota.elastic.forest import Forest, Root, read_root
 from federation_quota.elastic.quota import Quota, QuotaError
-from federation_quota.elastic.underway import Underway
+from federation_quota.elastic.topology import Busy
+from federation_quota.elastic.underway import Change
 from federation_quota.field_error import FieldError, summarise
 from federation_quota.kube import codec
-from federation_quota.kube.forest import ForestMirror, identity
-from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
+from federation_quota.kube.forest import ForestMirror
+from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES, identity
 from federation_quota.label_selector import SelectorError
 from federation_quota.quantity import QuantityError
+from webhook.deliberation import Deliberation
 from webhook.review import ALLOWED, Verdict, later, refuse
 
 _KINDS: Final = {one.plural: one.kind for one in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS, QUOTA_TREES)}
@@ -32,21 +34,14 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
-    """What a replica let through lately, and whose turn it is: one for both of its hooks."""
-
-    quotas: Underway[Quota] = field(default_factory=Underway)
-    roots: Underway[Root] = field(default_factory=Underway)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
-@dataclass(frozen=True, slots=True)
 class ElasticReview:
     """Validates elastic quotas and trees, and keeps their status the system's own."""
 
     mirror: ForestMirror
+    deliberation: Deliberation
     is_system: Callable[[str], bool]
-    trail: Trail
+    is_busy: Busy
+    """Whether anything runs in a namespace that is charged to no quota."""
     is_for_managers: bool = False
     """Whether who asks is no administrator."""
 
@@ -60,51 +55,26 @@ class ElasticReview:
         change = _Change.read(request, kind)
         if change.errors:
             return _invalid(kind, change.name, change.errors)
-        if not self.mirror.is_synced:
+        if not self.deliberation.is_ready:
             return later("quotas are still being read")
-        async with self.trail.turn:
-            return await self._judge(request, change, deadline)
-
-    async def _judge(self, request: codec.AdmissionRequest, change: "_Change", deadline: float) -> Verdict:
-        clock = asyncio.get_running_loop().time
-        verdict = self._look(request, change, self._coming(clock()))
-        if not verdict.is_allowed:
-            if not await self.mirror.refresh(deadline - clock()):
-                return later("quotas could not be read anew in time")
-            verdict = self._look(request, change, self.mirror.forest)
-            if verdict.is_allowed and not self._look(request, change, self._coming(clock())).is_allowed:
-                return later("another change of these quotas is under way")
-        if verdict.is_allowed and not request.dry_run:
-            self._note(change, clock())
-        return verdict
-
-    def _coming(self, now: float) -> Forest:
-        """What is stored, and what will be."""
-        stored = {**self.mirror.elastic.items, **self.mirror.composites.items}
-        found, roots = self.trail.quotas.beside(stored, now), self.trail.roots.beside(self.mirror.trees.items, now)
-        return self.mirror.forest_of(found, roots)
+        look = partial(self._look, request, change)
+        if request.dry_run or not change.is_spec_changed:
+            return await self.deliberation.weigh(look, deadline)
+        return await self.deliberation.admit(look, change.underway, deadline)
 
     def _look(self, request: codec.AdmissionRequest, change: "_Change", forest: Forest) -> Verdict:
-        user = request.user_info
-        quotas_changed = [one for one in (change.old, change.new) if isinstance(one, Quota)]
-        if self.is_for_managers and not topology.may_manage(forest, user.username, user.groups, *quotas_changed):
+        if self.is_for_managers and (problem := change.overreach(forest, request.user_info)):
             return refuse(
-                403,
-                "Forbidden",
-                f"{user.username!r} is no administrator of quotas, and no CompositeElasticQuota above {change.name!r} "
-                "names them in spec.managers",
+                403, "Forbidden", f"{request.user_info.username!r} is no administrator of quotas, and {problem}"
             )
-        errors = change.check(forest, is_namespace_going=self.mirror.is_going(request.namespace))
+        if request.operation == "CREATE" and self.mirror.identity_of(change.kind, change.name) is not None:
+            # Nothing of it comes, and nobody is to wait for it.
+            name = change.document["metadata"]["name"]
+            return refuse(409, "AlreadyExists", f'{request.resource.resource}.{_GROUP} "{name}" already exists')
+        errors = change.check(forest, self.is_busy, is_namespace_going=self.mirror.is_going(request.namespace))
         if errors:
             return _invalid(change.kind, change.name, errors)
-        return Verdict(warnings=tuple(change.warnings))
-
-    def _note(self, change: "_Change", now: float) -> None:
-        made = identity(change.document)
-        if change.is_tree:
-            self.trail.roots.note(change.name, change.new if isinstance(change.new, Root) else None, made, now)
-        else:
-            self.trail.quotas.note(change.name, change.new if isinstance(change.new, Quota) else None, made, now)
+        return Verdict(warnings=(*change.warnings, *change.limit_warnings(forest)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +115,44 @@ class _Change:
         return self.kind == QUOTA_TREES.kind
 
     @property
+    def underway(self) -> Change:
+        """The change as others are told of it."""
+        spec = None if self.new is None else self.document.get("spec") or {}
+        return Change(secrets.token_hex(8), self.kind, self.name, identity(self.document), spec)
+
+    @property
     def warnings(self) -> list[str]:
         """What whoever makes it should hear."""
         return validation.warnings(self.document) if isinstance(self.new, Quota) and self.is_spec_changed else []
 
-    def check(self, forest: Forest, *, is_namespace_going: bool) -> list[FieldError]:
+    def limit_warnings(self, forest: Forest) -> list[str]:
+        """The same about its limits, beside those of others."""
+        return topology.limit_warnings(forest, self.new) if self.new is not None and self.is_spec_changed else []
+
+    def overreach(self, forest: Forest, user: codec.UserInfo) -> str:
+        """Why somebody who is no administrator may not make it; empty where they may."""
+        old, new = (one if isinstance(one, Quota) else None for one in (self.old, self.new))
+        if not delegation.may_manage(forest, user.username, user.groups, old, new):
+            return f"no CompositeElasticQuota above {self.name!r} names them in spec.managers"
+        claimed = delegation.overreach(forest, user.username, user.groups, new, old) if new is not None else []
+        if not claimed:
+            return ""
+        return f"{', '.join(claimed)} was not assigned to them in spec.managedNamespaces of a quota above {self.name!r}"
+
+    def check(self, forest: Forest, is_busy: Busy, *, is_namespace_going: bool) -> list[FieldError]:
         """What stands against it, beside everything else."""
         if not self.is_spec_changed:
             return []
         old, new = self.old, self.new
         if isinstance(new, Root):
-            return topology.check_root(forest, new)
+            return topology.check_root(forest, new, old if isinstance(old, Root) else None, is_busy)
         if isinstance(new, Quota):
             root = forest.root(new.tree)
             if root is not None and root.default_group == new.name:
                 new = replace(new, node=replace(new.node, is_parent=False))
             return topology.check_quota(forest, new, old if isinstance(old, Quota) else None)
         if isinstance(old, Root):
-            return topology.check_root_deletion(forest, old)
+            return topology.check_root_deletion(forest, old, is_busy)
         if isinstance(old, Quota):
             return topology.check_quota_deletion(forest, old, is_namespace_going=is_namespace_going)
         return []

@@ -61,11 +61,14 @@ class Leaves:
         """The account of a leaf, if there is one."""
         return self._accounts.get(name)
 
-    async def leaf_of(self, namespace: str, quota_name: str = "") -> str:
+    async def leaf_of(self, namespace: str, quota_name: str = "", current: str | None = None) -> str:
         """The leaf that a workload of a namespace is charged to, empty for none.
 
+        `current` is that of what runs, which stays where it is unless it comes to name another; None for all else.
         AssociationError where it names one that it cannot have; KubeError where its namespace cannot be read.
         """
+        if current is not None and (not quota_name or current in (quota_name, f"{namespace}/{quota_name}")):
+            return current
         labels = self._labels(namespace)
         if labels is None:
             # A tenant makes a namespace and something in it at once: it may be here before its namespace is.
@@ -73,11 +76,9 @@ class Leaves:
         return self._directory().leaf_of(namespace, labels, quota_name or None) or ""
 
     def is_astray(self, namespace: str, name: str) -> bool:
-        """Whether what is under that leaf, empty for none, falls under another by its namespace alone."""
-        directory = self._directory()
-        if name:
-            return name not in directory.leaves
-        return directory.leaf_of(namespace, self._labels(namespace) or {}) is not None
+        """Whether what is under that leaf, empty for none, falls under another now, or may."""
+        labels = self._labels(namespace)
+        return self._directory().is_astray(namespace, labels or {}, name)
 
     def _is_charged(self, account: Account) -> bool:
         """Whether bindings may be charged to it: to a parent none are, unless they were before it was one."""

@@ -7,10 +7,14 @@ asked for into the binding itself, the template is not read, and a stamp that wo
 Where there are elastic quotas, the stamp also says under which leaf a binding is, and the template is read for the
 quota that it names:
 
-- What has no clusters is associated when it is created, when its template changes, and when its leaf is gone or its
-  namespace has come under one. A template that names a quota it cannot have is refused.
+- What has no clusters is associated when it is created, when its template changes, and when its leaf is gone or no
+  longer for its namespace, which may have come under another. A template that names a quota it cannot have is refused.
 - What runs stays where it is, unless its template comes to name another quota. That is then an increase of the other,
   and refused if there is no room. Nobody's running workload is turned away because its namespace was moved.
+
+Under a leaf the stamp says whose the workload is, too, whether there are limits for users or not: those that come later
+find the owners of all that runs. It costs nothing there: the template is read, and the stamp written, in any case. What
+is under no leaf is under no limit, and its stamp says nothing of owners.
 """
 
 from collections.abc import Mapping
@@ -19,15 +23,27 @@ from typing import Any
 
 import structlog
 
-from federation_quota import stamp, workload
+from federation_quota import identity, stamp, workload
 from federation_quota.binding import TemplateRef
 from federation_quota.elastic.association import AssociationError
+from federation_quota.group_resource import WORKLOADS, GroupResource
+from federation_quota.identity import IdentityError
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.discovery import Discovery, UnknownResourceError
 from federation_quota.kube.outline import Outline
 from federation_quota.kube.resource import Resource
-from federation_quota.stamp import FALSE, PREEMPTIBLE_LABEL, QUOTA_NAME_LABEL, STAMP_ANNOTATION, TRUE, Stamp
+from federation_quota.stamp import (
+    FALSE,
+    OWNER_ANNOTATION,
+    PREEMPTIBLE_LABEL,
+    QUOTA_NAME_LABEL,
+    STAMP_ANNOTATION,
+    TRUE,
+    Owner,
+    Stamp,
+)
+from federation_quota.workload import Manifest
 from webhook.leaves import Leaves
 from webhook.review import ALLOWED, Verdict, later, refuse
 
@@ -42,6 +58,7 @@ class Stamping:
     discovery: Discovery
     priorities: Mapping[str, int]  # the value of each priority class
     leaves: Leaves | None = None  # None: there are no elastic quotas
+    workloads: frozenset[GroupResource] = frozenset(WORKLOADS)  # the kinds that have owners
     timeout_seconds: float = 2.0
     unreadable: set[str] = field(default_factory=set)  # the kinds of which it was said that their class is not known
 
@@ -55,7 +72,7 @@ class Stamping:
         try:
             if self.leaves is not None and self.leaves.exist:
                 return await self._associated(new, old, self.leaves)
-            return _patched(new, (await self._stamp(new))[0])
+            return _patched(new, (await self._stamp(new, old))[0])
         except error.KubeError as problem:
             return later(f"what {new.key} propagates could not be read: {problem}")
         except AssociationError as problem:
@@ -68,18 +85,34 @@ class Stamping:
         return self.leaves.is_astray(old.key.namespace, known.leaf)
 
     async def _associated(self, new: Outline, old: Outline | None, leaves: Leaves) -> Verdict:
-        """The patch that also says under which leaf it is, and whether it can be displaced there."""
-        said, labels = await self._stamp(new, reads_labels=True)
-        named = labels.get(QUOTA_NAME_LABEL, "")
-        leaf = old.stamp.leaf if old is not None else ""
-        is_called_so = leaf in (named, f"{new.key.namespace}/{named}")
-        if old is None or not old.has_clusters or (named and not is_called_so):
-            leaf = await leaves.leaf_of(new.key.namespace, named)
-        verdict = _patched(new, replace(said, leaf=leaf))
+        """The patch that also says under which leaf it is, whose, and whether it can be displaced there."""
+        said, manifest = await self._stamp(new, old, reads_template=True)
+        labels = _metadata(manifest, "labels")
+        current = old.stamp.leaf if old is not None and old.has_clusters else None
+        leaf = await leaves.leaf_of(new.key.namespace, labels.get(QUOTA_NAME_LABEL, ""), current)
+        owner = self._owner(GroupResource(new.template.group, said.resource), manifest, old) if leaf else None
+        verdict = _patched(new, replace(said, leaf=leaf, owner=owner))
         return replace(verdict, patch=(*verdict.patch, *_preemptible(new, labels))) if leaf else verdict
 
-    async def _stamp(self, binding: Outline, *, reads_labels: bool = False) -> tuple[Stamp, Mapping[str, str]]:
-        """What the template says now, and its labels where they are wanted and it can have pods.
+    def _owner(self, kind: GroupResource, manifest: Manifest | None, old: Outline | None) -> Owner | None:
+        """Whose it is by its template; what it was where that cannot be read. On a kind that the hook for owners is not
+        asked about, anybody may have written anything."""
+        if kind not in self.workloads:
+            return None
+        if manifest is None:
+            return old.stamp.owner if old is not None else None
+        text = _metadata(manifest, "annotations").get(OWNER_ANNOTATION, "")
+        try:
+            return identity.decode(text) if text else None
+        except IdentityError as problem:
+            # From before there was a hook: since then nobody could have written it.
+            log.warning("stamping.owner_unreadable", kind=str(kind), problem=str(problem))
+            return None
+
+    async def _stamp(
+        self, binding: Outline, old: Outline | None, *, reads_template: bool = False
+    ) -> tuple[Stamp, Manifest | None]:
+        """What the template says now, and the template where it is wanted and can have pods.
 
         A template that is gone takes its binding along: what that was counts until then.
         """
@@ -87,17 +120,16 @@ class Stamping:
         try:
             resource = await self.discovery.of_object(template.api_version, template.kind)
         except UnknownResourceError:
-            return stamp.NO_STAMP if binding.stamp.fault else binding.stamp, {}
+            return stamp.NO_STAMP if old is None or old.stamp.fault else old.stamp, None
         name = binding.priority_class
         manifest = None
-        if (name is None or reads_labels) and workload.may_have_pods(template):
+        if (name is None or reads_template) and workload.may_have_pods(template):
             manifest = await self._read(template, resource)
         if name is None:
             name = workload.priority_class(manifest) if manifest else ""
-        labels = ((manifest or {}).get("metadata") or {}).get("labels") or {}
-        return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural), labels
+        return Stamp(priority_class=name, priority=self.priorities.get(name, 0), resource=resource.plural), manifest
 
-    async def _read(self, template: TemplateRef, resource: Resource) -> dict[str, Any] | None:
+    async def _read(self, template: TemplateRef, resource: Resource) -> Manifest | None:
         namespace = template.namespace if resource.namespaced else None
         try:
             body = await self.client.get(resource, template.name, namespace, timeout_seconds=self.timeout_seconds)
@@ -110,6 +142,10 @@ class Stamping:
                 log.warning("stamping.class_unknown", kind=template.kind, group=resource.group, problem=str(problem))
             return None
         return codec.decode_object(body)
+
+
+def _metadata(manifest: Manifest | None, field_name: str) -> Mapping[str, str]:
+    return ((manifest or {}).get("metadata") or {}).get(field_name) or {}
 
 
 def _patched(binding: Outline, wanted: Stamp) -> Verdict:

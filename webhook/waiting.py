@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
-from federation_quota import karmadaquota, waiting
+from federation_quota import waiting
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.api.karmadaquota import MOST_WAITING
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.kube.mirrors import BindingMirror, claim
 from federation_quota.kube.workqueue import WorkQueue
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.waiting import Waiter
 
@@ -73,7 +74,7 @@ class WaitingList:
 
     def __init__(
         self,
-        accounts: Callable[[str], list[Account]],  # of a namespace, as this replica knows them
+        accounts: Callable[[str], list[Account]],  # of a domain, as this replica knows them
         mirror: BindingMirror,
         store: Store,
         *,
@@ -88,13 +89,21 @@ class WaitingList:
 
     def note(self, quota: str, new: Binding, old: Binding | None, message: str) -> None:
         """That write of a binding was refused by that quota."""
-        key = ObjectKey(new.key.namespace, quota)
+        self.note_in(new.key.namespace, quota, new, old, message)
+
+    def note_in(self, place: str, name: str, new: Binding, old: Binding | None, message: str) -> None:
+        """The same by an account of any domain."""
+        account = self._account(place, name)
+        if account is None:
+            return
+        key = ObjectKey(place, name)
         notes = self._notes.setdefault(key, {})
-        known = notes.get(new.key.name)
-        waiter = waiting.refused(new, message, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+        called = domain.name_in(place, new.key)
+        known = notes.get(called)
+        waiter = waiting.refused_by(account, new, message, self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
         if known is not None:
             waiter = replace(waiter, since=known.waiter.since)
-        notes[new.key.name] = _Note(
+        notes[called] = _Note(
             waiter=waiter,
             template_version=new.template.version,
             was_stored=old is not None,
@@ -113,7 +122,7 @@ class WaitingList:
         key = ObjectKey(account.namespace, account.name)
         notes = self._notes.get(key)
         if notes:
-            listed = {one.get("binding") for one in karmadaquota.quota(account).status.get("waiting") or ()}
+            listed = {one.binding for one in waiting.listed(account)}
             for name, note in notes.items():
                 note.see(name in listed)
             self._queue.add(key)
@@ -140,29 +149,31 @@ class WaitingList:
 
     async def _write(self, key: ObjectKey) -> float | None:
         """Have everybody listed who is noted; when to look again, for as long as there are notes."""
-        account = next((one for one in self._accounts(key.namespace) if one.name == key.name), None)
-        status = karmadaquota.quota(account).status if account else {}
-        listed = waiting.read(status)
+        account = self._account(*key)
         notes = self._remaining(key)
         if account is None or not notes:
             self._notes.pop(key, None)
             return None
+        listed = waiting.listed(account)
         wanted = waiting.merge(listed, [note.waiter for note in notes.values()])
         if wanted == listed:
             return REMEMBERED_SECONDS
         try:
-            await self._store.write(karmadaquota.stored_as(account, {**status, "waiting": waiting.write(wanted)}))
+            await self._store.write(waiting.relisted(account, wanted))
         except ConflictError:
             return COALESCE_SECONDS * (0.5 + random.random())  # noqa: S311 - nobody gains from guessing it
         except UnreachableError:
             return 1.0
         return REMEMBERED_SECONDS
 
+    def _account(self, place: str, name: str) -> Account | None:
+        return next((one for one in self._accounts(place) if one.name == name), None)
+
     def _remaining(self, key: ObjectKey) -> dict[str, _Note]:
         now = asyncio.get_running_loop().time()
         notes = self._notes.get(key, {})
         for name, note in list(notes.items()):
-            binding = self._mirror.bindings.get(ObjectKey(key.namespace, name))
+            binding = self._mirror.bindings.get(domain.binding_in(key.namespace, name))
             if note.is_old(now) or note.is_over(binding):
                 del notes[name]
         return notes

@@ -11,16 +11,17 @@ from typing import Any, Final
 
 import structlog
 
-from controllers.elastic.watching import Watching, doubt
+from controllers.elastic.watching import Watching
 from federation_quota import condition
 from federation_quota.accounting import settler, store
 from federation_quota.accounting.store import Store
 from federation_quota.condition import Finding
 from federation_quota.elastic import leaf as leaves
+from federation_quota.elastic import running, unit
 from federation_quota.elastic import status as statuses
-from federation_quota.elastic import unit
-from federation_quota.elastic.plan import Leaf, Plan, Situation
+from federation_quota.elastic.plan import Plan
 from federation_quota.elastic.quota import COMPOSITE
+from federation_quota.elastic.situation import Leaf, Situation
 from federation_quota.elastic.status import Figures
 from federation_quota.elastic.unit import Steps
 from federation_quota.kube import codec, error
@@ -31,7 +32,6 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.settling import Expiry
 from federation_quota.pace import Pace
-from federation_quota.resources import Resources
 
 log = structlog.get_logger()
 
@@ -60,7 +60,12 @@ class Publishing:
             longest_seconds=LONGEST_WAIT_SECONDS,
         )
         self._told: dict[str, tuple[object, ...]] = {}  # by leaf, what was last looked through and needed no write
+        self._open: dict[str, set[str]] = {}  # by tree, the quotas whose status may not say how they stand
         self._trees: dict[str, Mapping[str, Any]] = {}  # as last written or found
+
+    def note(self, seen: Situation, found: Plan) -> None:
+        """Something is new of these quotas, to be reported whenever that is done."""
+        self._open.setdefault(seen.tree.name, set()).update(found.news)
 
     async def publish(self, seen: Situation, found: Plan) -> float:
         """Write the runtimes that are to be published now; when to look again."""
@@ -74,26 +79,32 @@ class Publishing:
         async with self._limit:
             outcome = await self._write(self._compiled(account, seen.leaves[name], found, amounts))
         if outcome == FAILED_SECONDS:
-            clock = asyncio.get_running_loop().time()
-            self._watching.doubts[name] = doubt(account, amounts, clock)
+            self._watching.doubt(account, amounts, asyncio.get_running_loop().time())
         elif not outcome:
             log.info("tree.published", quota=name, runtime=unit.to_json(amounts))
         return outcome
 
     async def report(self, client: Client, seen: Situation, found: Plan) -> float | None:
         """Bring the statuses of leaves and parents in line; when to look again, if by time alone."""
-        looks = await asyncio.gather(*(self._report(name, leaf, found) for name, leaf in seen.leaves.items()))
-        parents = [node.name for node in seen.tree.nodes.values() if node.is_parent and node.name in found.standings]
-        looks += await asyncio.gather(*(self._report_parent(client, name, seen, found) for name in parents))
-        return min((one for one in looks if one is not None), default=None)
+        waits = self._open.setdefault(seen.tree.name, set())
+        waits &= found.standings.keys()
+        names = sorted(waits)
+        looks = await asyncio.gather(*(self._report_one(client, name, seen, found) for name in names))
+        waits -= {name for name, wait in zip(names, looks, strict=True) if wait is None}
+        return min((wait for wait in looks if wait is not None), default=None)
+
+    async def _report_one(self, client: Client, name: str, seen: Situation, found: Plan) -> float | None:
+        if seen.tree.nodes[name].is_parent:
+            return await self._report_parent(client, name, found)
+        # Of a leaf that is not there yet, there will be news.
+        return await self._report(name, seen.leaves[name], found) if name in seen.leaves else None
 
     async def _report(self, name: str, leaf: Leaf, found: Plan) -> float | None:
         account = self._watching.accounts.get(name)
         if account is None:
             self._told.pop(name, None)
             return None
-        held = sum(one.is_held for one in leaf.bindings)
-        known = (account.version, leaf.used, held, found.asks[name], found.standings[name])
+        known = (account.version, leaf.used, leaf.held, leaf.running, found.asks[name], found.standings[name])
         if self._told.get(name) == known and not account.reservations and not account.advances:
             return None
         now = asyncio.get_running_loop().time()
@@ -116,9 +127,8 @@ class Publishing:
     def _compiled(self, account: Account, leaf: Leaf, found: Plan, published: Steps) -> Account:
         """The account with how it stands, published so."""
         used = Books(account, self._watching.observation.view).used
-        figures = Figures(
-            unit.asked(used), held=sum(one.is_held for one in leaf.bindings), asks=found.asks[account.name]
-        )
+        runs = None if leaf.running is None else unit.asked(running.total(leaf.running))
+        figures = Figures(unit.asked(used), runs, leaf.running, held=leaf.held, asks=found.asks[account.name])
         kept = leaves.kept(account)
         fields = statuses.write(found.standings[account.name], published, figures, kept.generation)
         finding = statuses.within_runtime(figures.used, published)
@@ -134,15 +144,13 @@ class Publishing:
             return _not_written(account.name, problem)
         return 0.0
 
-    async def _report_parent(self, client: Client, name: str, seen: Situation, found: Plan) -> float | None:
+    async def _report_parent(self, client: Client, name: str, found: Plan) -> float | None:
         account = self._watching.accounts.get(name)
         if account is None:
             return None
-        below = [leaf for leaf in seen.leaves if name in seen.tree.ancestors(leaf)]
-        figures = Figures(
-            unit.asked(Resources.sum(seen.leaves[leaf].used for leaf in below)),
-            held=sum(one.is_held for leaf in below for one in seen.leaves[leaf].bindings),
-        )
+        below = found.sums.below(name)
+        runs = None if below.unseen else unit.asked(below.running)
+        figures = Figures(unit.asked(below.used), runs, held=below.held)
         standing, kept = found.standings[name], leaves.kept(account)
         wanted = {**kept.status, **statuses.write(standing, standing.runtime, figures, kept.generation)}
         if wanted == dict(kept.status):

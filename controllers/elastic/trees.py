@@ -7,6 +7,7 @@ go wrong is the webhook's to catch, which judges each write by the leaf's accoun
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,8 +30,10 @@ from federation_quota.elastic import status as statuses
 from federation_quota.elastic import unit
 from federation_quota.elastic.forest import Forest
 from federation_quota.elastic.node import ROOT
-from federation_quota.elastic.plan import REFUSED, Plan, Situation, plan
+from federation_quota.elastic.outlook import REFUSED
+from federation_quota.elastic.plan import Plan, Planner
 from federation_quota.elastic.release import MIN, Obstacle
+from federation_quota.elastic.situation import Situation
 from federation_quota.elastic.status import TreeFigures
 from federation_quota.kube.backoff import Backoff
 from federation_quota.kube.client import Client
@@ -38,7 +41,6 @@ from federation_quota.kube.discovery import Discovery
 from federation_quota.kube.forest import ForestMirror
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
-from federation_quota.resources import Resources
 
 log = structlog.get_logger()
 
@@ -52,9 +54,15 @@ YOUNG_SECONDS: Final = 3.5
 MANY_BINDINGS: Final = 2000
 MOST_AT_ONCE: Final = 8
 PATROL_SECONDS: Final = 30.0
+# Pods come and go by the hundred where bindings change once; nothing is decided by them.
+PODS_SECONDS: Final = 0.5
+# How many patrols there are until trees are looked through as if nothing was known of them.
+WHOLE_PATROLS: Final = 10
 REST: Final = Backoff(first_seconds=0.7, most_seconds=30.0)
 _WORKERS: Final = 2
-_ALL: Final = ""  # in the queue: every tree
+# In the queue beside the names of trees: every tree, and what runs in the members.
+_ALL: Final = ""
+_PODS: Final = "pods/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,11 @@ class TreeController:
         self._publishing = Publishing(watching, store)
         self._reporting = reporting
         self._queue: WorkQueue[str] = WorkQueue("trees", coalesce_seconds=COALESCE_SECONDS)
+        self._planners: dict[str, Planner] = {}
+        self._known: Forest | None = None  # as long as nothing in it has changed
         self._rests: dict[str, Rest] = {}
         self._told: set[str] = set()  # held ones of which it was said
+        self._untold: dict[str, set[str]] = {}  # by tree, the leaves in which some may have come to wait
         self._leads_since = 0.0
         self._is_warning_only = is_warning_only  # nothing waits, and nothing gives way
 
@@ -106,15 +117,29 @@ class TreeController:
 
     def forest_changed(self) -> None:
         """A quota, a tree, a namespace or a cluster is other than it was."""
+        self._known = None
+        self._queue.add(_ALL)
+
+    def pods_changed(self, namespaces: Iterable[str]) -> None:
+        """The pods of these namespaces use other amounts than before."""
+        self._watching.pods_changed(namespaces)
+        self._queue.add_after(_PODS, PODS_SECONDS)
+
+    def member_changed(self) -> None:
+        """A member cluster has come, gone, was lost or found."""
+        self._watching.touch_all()
         self._queue.add(_ALL)
 
     def account_changed(self, name: str) -> None:
         """A quota's account is other than it was."""
-        self._touch([name])
+        self._queue.add(self._watching.touch(name))
 
     def binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         """A binding as the watch saw it."""
-        touched = self._watching.binding_changed(before, after)
+        for tree in self._watching.binding_changed(before, after):
+            self._queue.add(tree)
+        if not self._watching.is_counted:
+            self._queue.add_after(_PODS, PODS_SECONDS)
         binding = after or before
         if binding is None:
             return
@@ -122,10 +147,6 @@ class TreeController:
         if after is None or not (after.is_held or after.scheduled_reason in REFUSED):
             self._rests.pop(name, None)
             self._told.discard(name)
-        if touched:
-            self._touch(touched)
-        elif self._watching.counts_system and after != before:
-            self.forest_changed()
 
     async def run(self, client: Client) -> NoReturn:
         """Keep all trees, until cancelled; the views are complete. The client does not try again by itself."""
@@ -133,43 +154,57 @@ class TreeController:
         self._leads_since = asyncio.get_running_loop().time()
         # What was known in an earlier term is old.
         self._publishing = Publishing(self._watching, self._store)
+        self._planners, self._untold, self._known = {}, {}, None
         self._rests.clear()
-        self._watching.over_since.clear()
-        self._watching.doubts.clear()
+        self._watching.begin()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(_WORKERS):
                 tasks.create_task(self._queue.serve(lambda tree: self._reconcile(tree, client, alarm)))
-            while True:
-                self.forest_changed()
+            for patrol in itertools.count():
+                if not patrol % WHOLE_PATROLS:  # whatever was missed is found
+                    self._planners.clear()
+                    self._watching.touch_all()
+                self._queue.add(_ALL)
                 await asyncio.sleep(PATROL_SECONDS)
         raise AssertionError("a patrol has no end")
 
-    def _touch(self, names: Iterable[str]) -> None:
-        for name in names:
-            account = self._watching.accounts.get(name)
-            self._queue.add(leaves.kept(account).quota.tree if account else _ALL)
+    @property
+    def _grown(self) -> Forest:
+        """The forest. What its quotas use, which changes all the time, is not looked for in it."""
+        if self._known is None:
+            self._known = self._forest.forest
+        return self._known
 
     async def _reconcile(self, tree: str, client: Client, alarm: Alarm) -> float | None:
         """Do what is next in one tree; when to look again, if by time alone."""
-        forest, clock = self._forest.forest, asyncio.get_running_loop().time()
+        forest, clock = self._grown, asyncio.get_running_loop().time()
         if tree == _ALL:
-            for name in {one.tree for one in forest.quotas.values()} | forest.roots.keys():
+            trees = {one.tree for one in forest.quotas.values()} | forest.roots.keys()
+            self._watching.keep(trees)
+            for name in trees:
                 self._queue.add(name)
+            self._queue.add(_PODS)
             return await self._release_strays(forest, clock, client)
-        estate = self._watching.estate(tree, forest)
+        if tree == _PODS:
+            for name in self._watching.count(forest):
+                self._queue.add(name)
+            return None
         pending = self._pending(clock)
         resting = {name for name, rest in self._rests.items() if rest.until > clock} | pending.keys()
-        seen = self._watching.situation(tree, forest, estate, clock=clock, resting=resting)
-        if seen is None:
+        looked = self._watching.look(tree, forest, clock=clock, resting=resting)
+        if looked is None:
             return BEHIND_SECONDS
-        found = await self._planned(seen)
+        estate, seen = looked
+        found = await self._planned(tree, seen)
+        self._publishing.note(seen, found)
+        self._untold.setdefault(tree, set()).update(found.news)
         if self._is_warning_only:
             found = _unbound(seen, found)
         self._watching.over_since[tree] = found.over_since
         is_young = clock < self._leads_since + YOUNG_SECONDS
         if found.lowerings or (found.raises and not is_young):
             return await self._publishing.publish(seen, found)
-        self._tell(seen, found)
+        self._tell(tree, seen, found)
         looks = [await self._move(found, client, alarm)]
         looks += [await self._publishing.report(client, seen, found)]
         if tree in forest.roots:
@@ -201,10 +236,11 @@ class TreeController:
                 self._released(one)(outcome)
         return max(min(rests.values()) - clock, BEHIND_SECONDS) if rests else None
 
-    async def _planned(self, seen: Situation) -> Plan:
-        if sum(len(leaf.bindings) for leaf in seen.leaves.values()) + len(seen.leaves) < MANY_BINDINGS:
-            return plan(seen)
-        return await asyncio.to_thread(plan, seen)
+    async def _planned(self, tree: str, seen: Situation) -> Plan:
+        planner = self._planners.setdefault(tree, Planner())
+        if planner.effort(seen) < MANY_BINDINGS:
+            return planner.plan(seen)
+        return await asyncio.to_thread(planner.plan, seen)
 
     async def _move(self, found: Plan, client: Client, alarm: Alarm) -> float | None:
         """Release, wake, displace and label; when to look again, if there is something new to be seen."""
@@ -282,12 +318,12 @@ class TreeController:
         tries = known.tries + 1 if known else 1
         self._rests[name] = Rest(tries, asyncio.get_running_loop().time() + REST.delay(tries, lambda: 1.0))
 
-    def _tell(self, seen: Situation, found: Plan) -> None:
+    def _tell(self, tree: str, seen: Situation, found: Plan) -> None:
         """Say of each that waits why it does; once."""
         if found.published:
             return  # a moment later there may be room
-        for name, leaf in seen.leaves.items():
-            for one in leaf.bindings:
+        for name in self._untold.pop(tree, ()):
+            for one in seen.leaves[name].bindings if name in seen.leaves else ():
                 obstacle = found.hindered.get(str(one.key))
                 if obstacle is not None and str(one.key) not in self._told:
                     self._told.add(str(one.key))
@@ -300,7 +336,7 @@ class TreeController:
         first = [name for name in seen.tree.children(ROOT) if name in found.standings]
         figures = TreeFigures(
             total=estate.total,
-            used=unit.asked(Resources.sum(leaf.used for leaf in seen.leaves.values())),
+            used=unit.asked(found.sums.below().used),
             system_used=unit.asked(estate.system_used),
             mins=statuses.sum_of(seen.tree.nodes[name].min for name in first),
             requests=statuses.sum_of(found.standings[name].passed_up for name in first),

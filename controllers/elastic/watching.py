@@ -1,21 +1,23 @@
 """Everything that is watched of elastic trees, gathered into the situation of one tree at a time.
 
 Leaves come from two watches: what they are from the forest, what is charged to them from their accounts. An account
-that was just written here may be newer than what the watch has brought; the newest counts.
+that was just written here may be newer than what the watch has brought; the newest counts. A tree is remembered as it
+was last looked at, and only the leaves that were touched since are gathered anew: one event costs one leaf.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from controllers.elastic.counting import Counting
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.elastic import leaf as leaves
 from federation_quota.elastic.capacity import Holding, share_out
 from federation_quota.elastic.forest import Forest, Root
-from federation_quota.elastic.plan import Leaf, Situation
-from federation_quota.elastic.tree import DEFAULT
+from federation_quota.elastic.situation import Leaf, Situation
+from federation_quota.elastic.tree import DEFAULT, Tree
 from federation_quota.elastic.unit import Steps
 from federation_quota.kube import codec
 from federation_quota.kube.mirrors import BindingMirror
@@ -87,23 +89,73 @@ class Estate:
     system_used: Resources
 
 
-@dataclass
-class Watching:
-    """What is known of all trees."""
+@dataclass(slots=True)
+class SystemGroup:
+    """What the system group of a tree uses, a binding at a time."""
 
-    observation: Observation
-    mirror: BindingMirror
-    accounts: dict[str, Account] = field(default_factory=dict)
-    """By the name of the quota, parents too."""
-    by_leaf: dict[str, dict[ObjectKey, Binding]] = field(default_factory=dict)
-    doubts: dict[str, Doubt] = field(default_factory=dict)
-    over_since: dict[str, Mapping[str, float]] = field(default_factory=dict)
-    counts_system: bool = False
-    """Whether some tree has less to share by what a system group uses, so that every binding matters."""
+    namespaces: frozenset[str] = frozenset()
+    used: Resources = NOTHING
+
+    def change(self, before: Binding | None, after: Binding | None) -> bool:
+        """A binding is other than it was; whether that changes anything."""
+        known = self.used
+        for one, sign in ((before, -1), (after, 1)):
+            if one is not None and one.key.namespace in self.namespaces:
+                self.used = self.used + one.assigned * sign
+        return self.used != known
+
+
+@dataclass(slots=True)
+class Scene:
+    """One tree as it was last looked at, and what has been touched since."""
+
+    tree: Tree
+    forest: Forest | None = None
+    estate: Estate | None = None
+    system: SystemGroup = field(default_factory=SystemGroup)
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    """Its quotas, parents too."""
+    touched: set[str] = field(default_factory=set)
+
+
+class Watching:
+    """What is known of all trees. Whoever changes something about a quota touches it: what is not, is not looked at."""
+
+    def __init__(
+        self,
+        observation: Observation,
+        mirror: BindingMirror,
+        accounts: dict[str, Account] | None = None,
+        counting: Counting | None = None,  # None where nobody looks at members
+    ) -> None:
+        self.observation = observation
+        self.mirror = mirror
+        self._counting = counting
+        self.accounts = {} if accounts is None else accounts  # by the name of the quota, parents too
+        self.by_leaf: dict[str, dict[ObjectKey, Binding]] = {}
+        self.over_since: dict[str, Mapping[str, float]] = {}
+        self._doubts: dict[str, Doubt] = {}
+        self._scenes: dict[str, Scene] = {}
+        self._homes: dict[str, str] = {}  # by quota, the tree in whose scene it is touched
+        self._shared: tuple[Forest, Mapping[str, Holding]] | None = None
+
+    def begin(self) -> None:
+        """What was known in an earlier term is old."""
+        for table in (self.over_since, self._doubts, self._scenes, self._homes):
+            table.clear()
+
+    def keep(self, trees: Collection[str]) -> None:
+        """There are no other trees any more."""
+        for tree in self._scenes.keys() - set(trees):
+            for name in self._scenes.pop(tree).names:
+                if self._homes.get(name) == tree:
+                    del self._homes[name]
+            self.over_since.pop(tree, None)
 
     def binding_changed(self, before: Binding | None, after: Binding | None) -> set[str]:
-        """A binding is other than it was; the leaves that this is about."""
-        touched = {one.stamp.leaf for one in (before, after) if one is not None and one.stamp.leaf}
+        """A binding is other than it was; the trees that this is about, with an empty name where nobody knows."""
+        names = {one.stamp.leaf for one in (before, after) if one is not None and one.stamp.leaf}
         if before is not None and before.stamp.leaf:
             here = self.by_leaf.get(before.stamp.leaf, {})
             here.pop(before.key, None)
@@ -111,54 +163,128 @@ class Watching:
                 self.by_leaf.pop(before.stamp.leaf, None)
         if after is not None and after.stamp.leaf:
             self.by_leaf.setdefault(after.stamp.leaf, {})[after.key] = after
-        return touched
+        if self._counting and (before is None or after is None or before.stamp.leaf != after.stamp.leaf):
+            self._counting.changed(one.key.namespace for one in (before, after) if one is not None)
+        resized = {tree for tree, scene in self._scenes.items() if scene.system.change(before, after)}
+        return resized | {self.touch(name) for name in names}
+
+    def touch(self, name: str) -> str:
+        """A quota is other than it was, or may be; the tree that it is in, empty where that is not known."""
+        tree = self._homes.get(name)
+        if tree is not None:
+            self._scenes[tree].touched.add(name)
+            return tree
+        account = self.accounts.get(name)
+        return leaves.kept(account).quota.tree if account else ""
+
+    def touch_all(self) -> None:
+        """Nobody knows what is other than it was."""
+        for scene in self._scenes.values():
+            scene.touched |= scene.names
+
+    def pods_changed(self, namespaces: Iterable[str]) -> None:
+        """The pods of these namespaces use other amounts than before."""
+        if self._counting:
+            self._counting.changed(namespaces)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known for which leaves all pods run."""
+        return self._counting is None or self._counting.is_done
+
+    def count(self, forest: Forest) -> set[str]:
+        """See for which leaves pods run that have changed; the trees that this is about."""
+        changed = self._counting.count(forest, self.mirror.bindings) if self._counting else set()
+        return {self.touch(name) for name in changed} - {""}
 
     def written(self, account: Account) -> None:
         """An account as it was just stored."""
         known = self.accounts.get(account.name)
         if known is not None and known.uid == account.uid and int(known.version) < int(account.version):
             self.accounts[account.name] = account
-        self.doubts.pop(account.name, None)
+        self._doubts.pop(account.name, None)
+        self.touch(account.name)
 
-    def estate(self, tree: str, forest: Forest) -> Estate:
-        """What there is to share in a tree."""
-        root = forest.root(tree) or Root(tree)
-        roots = {DEFAULT: Root(), **forest.roots}
-        holding = share_out((one.claim for one in roots.values()), forest.clusters).get(tree, Holding())
-        self.counts_system = any(not one.system.is_empty for one in roots.values())
-        system = self._used_by_system(root, forest)
-        return Estate(root, holding, forest.total(tree, holding.allocatable, system), system)
+    def doubt(self, account: Account, amounts: Steps, clock: float) -> None:
+        """A leaf may have been published so, or may yet."""
+        self._doubts[account.name] = Doubt(account.version, amounts, clock + DOUBT_SECONDS)
+        self.touch(account.name)
 
-    def situation(
-        self, tree: str, forest: Forest, estate: Estate, *, clock: float, resting: Iterable[str]
-    ) -> Situation | None:
-        """A tree as it stands; None while some view knows too little."""
-        nodes = forest.tree(tree, estate.total)
-        found: dict[str, Leaf] = {}
-        for name in nodes.leaves():
+    def look(
+        self, tree: str, forest: Forest, *, clock: float, resting: Iterable[str]
+    ) -> tuple[Estate, Situation] | None:
+        """A tree as it stands, and what has been touched since the last look; None while some view knows too little."""
+        scene = self._scenes.setdefault(tree, Scene(Tree({}, name=tree)))
+        estate = self._estate(scene, tree, forest)
+        # Whether something is still in doubt is a matter of time.
+        scene.touched.update(name for name in self._doubts if self._homes.get(name) == tree)
+        for name in scene.touched:
             account = self.accounts.get(name)
-            if account is None:
-                continue  # about to come, or to go: it has nothing, and gets nothing yet
-            if self.observation.view.version < account.observed:
+            if account is not None and self.observation.view.version < account.observed:
                 return None
-            found[name] = self._leaf(name, account, clock)
-        return Situation(
-            nodes,
-            found,
-            estate.root,
-            datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            clock,
-            self.over_since.get(tree, {}),
-            frozenset(resting),
+        touched, scene.touched = frozenset(scene.touched), set()
+        for name in touched:
+            account = self.accounts.get(name)
+            if account is None or name not in scene.names:
+                scene.leaves.pop(name, None)  # about to come, or to go: it has nothing, and gets nothing yet
+            elif not scene.tree.nodes[name].is_parent:
+                scene.leaves[name] = self._leaf(name, account, clock)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        over_since = self.over_since.get(tree, {})
+        return estate, Situation(
+            scene.tree, scene.leaves, estate.root, now, clock, over_since, frozenset(resting), touched
         )
+
+    def _estate(self, scene: Scene, tree: str, forest: Forest) -> Estate:
+        """What there is to share in a tree; worked out anew where that may be other than it was."""
+        known = scene.estate
+        if known is not None and scene.forest is forest and known.system_used == scene.system.used:
+            return known
+        root = forest.root(tree) or Root(tree)
+        if scene.forest is not forest:
+            self._survey(scene, tree, forest, root)
+        holding = self._holdings(forest).get(tree, Holding())
+        total = forest.total(tree, holding.allocatable, scene.system.used)
+        if scene.tree.total != total:
+            scene.tree = replace(scene.tree, total=total)
+        scene.estate = Estate(root, holding, total, scene.system.used)
+        return scene.estate
+
+    def _survey(self, scene: Scene, tree: str, forest: Forest, root: Root) -> None:
+        """See which quotas are in a tree, and which namespaces are its system's."""
+        new = forest.tree(tree, scene.tree.total)
+        if new != scene.tree:
+            scene.tree = new
+        scene.forest = forest
+        names = frozenset(node.name for node in scene.tree.order if node is not None)
+        for name in scene.names - names:
+            if self._homes.get(name) == tree:
+                del self._homes[name]
+        there = set(scene.tree.leaves())
+        for name in scene.leaves.keys() - there:
+            del scene.leaves[name]
+        # One that was at home elsewhere, if only for a moment, was touched there; and what was a parent is looked at.
+        scene.touched |= {name for name in names if self._homes.get(name) != tree} | (there - scene.leaves.keys())
+        scene.names = names
+        self._homes.update(dict.fromkeys(names, tree))
+        namespaces = frozenset(name for name, labels in forest.namespaces.items() if root.system.covers(name, labels))
+        if namespaces != scene.system.namespaces:
+            present = (one for one in self.mirror.bindings.values() if one.key.namespace in namespaces)
+            scene.system = SystemGroup(namespaces, Resources.sum(one.assigned for one in present))
+
+    def _holdings(self, forest: Forest) -> Mapping[str, Holding]:
+        if self._shared is None or self._shared[0] is not forest:
+            roots = {DEFAULT: Root(), **forest.roots}
+            self._shared = forest, share_out((one.claim for one in roots.values()), forest.clusters)
+        return self._shared[1]
 
     def _leaf(self, name: str, account: Account, clock: float) -> Leaf:
         books = Books(account, self.observation.view)
         bindings = tuple(self.by_leaf.get(name, {}).values())
         given = Resources.sum(one.assigned for one in bindings)
-        doubt = self.doubts.get(name)
+        doubt = self._doubts.get(name)
         if doubt is not None and (doubt.version != account.version or doubt.until < clock):
-            del self.doubts[name]
+            del self._doubts[name]
             doubt = None
         return Leaf(
             published=leaves.published(account),
@@ -168,15 +294,5 @@ class Watching:
             in_doubt=doubt.amounts if doubt else {},
             asks=leaves.asks(account),
             bindings=bindings,
+            running=self._counting.of(name, leaves.kept(account).status) if self._counting else None,
         )
-
-    def _used_by_system(self, root: Root, forest: Forest) -> Resources:
-        if root.system.is_empty:
-            return NOTHING
-        namespaces = {name for name, labels in forest.namespaces.items() if root.system.covers(name, labels)}
-        return Resources.sum(one.assigned for one in self.mirror.bindings.values() if one.key.namespace in namespaces)
-
-
-def doubt(account: Account, amounts: Steps, clock: float) -> Doubt:
-    """That a leaf may have been published so."""
-    return Doubt(account.version, amounts, clock + DOUBT_SECONDS)

@@ -3,23 +3,40 @@
 A binding is charged in several domains at once (`ledger.domain`), with an ask for each. The accounts that they fall
 under may change while it waits for some of them. It is answered only at a moment when it has been through every account
 known then, and is noted in the journal at that same moment: whichever account turns up later is brought the note.
+
+Whose accounts it falls under besides, its user's and its group's, follows from the limits as this replica knows them at
+that moment. An account of theirs that is not there yet is opened, and asked like any other: nobody is let past a limit
+because nobody had come before.
 """
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
 from federation_quota.accounting.meter import Meter, NoMeter
 from federation_quota.accounting.observation import Observation
-from federation_quota.accounting.store import Store, UnreachableError
-from federation_quota.ledger import advance, joining, settling
+from federation_quota.accounting.store import ConflictError, Store, UnreachableError
+from federation_quota.ledger import advance, domain, joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Admitted, Ask, Refused
 from federation_quota.ledger.legacy import Legacy
+from federation_quota.limits import usage
+from federation_quota.limits.scheme import NO_LIMITS, Schemes
+from federation_quota.limits.subject import Subject
+
+
+class _Place(NamedTuple):
+    """One domain in which something is asked for."""
+
+    domain: str
+    ask: Ask
+    subject: Subject | None = None  # whose account there has to be
 
 
 class Accountant:
@@ -51,6 +68,19 @@ class Accountant:
         self._journal = joining.Journal(3 * expiry_seconds)
         self._expiry = settling.Expiry(expiry_seconds)
         self._committers: dict[str, dict[str, Committer]] = {}
+        self._schemes = NO_LIMITS
+
+    def limit(self, schemes: Schemes) -> None:
+        """The limits of users and groups are these from now on; what is stored is charged to them anew."""
+        is_same = schemes.by_tree == self._schemes.by_tree
+        self._schemes = schemes
+        if is_same:
+            return
+        self._observation.charge_to(schemes.domains if schemes.by_tree else None)
+        for place, here in self._committers.items():
+            if domain.is_usage(place):
+                for committer in here.values():
+                    committer.fit()
 
     def learn(self, account: Account) -> None:
         """An account as the watch saw it."""
@@ -69,6 +99,7 @@ class Accountant:
             meter=self._meter,
             terms=self._terms,
             recent=self._recent,
+            fitted=lambda account: usage.fitted(account, self._schemes),
         )
         here[account.name] = committer
         self._tasks.create_task(committer.run(), name=f"account {account.namespace}/{account.name}")
@@ -93,8 +124,8 @@ class Accountant:
 
         Where there are several lists, each is of the domains that it `concerns`.
         """
-        for domain in [one for one in self._committers if concerns(one)]:
-            for committer in self._committers.pop(domain).values():
+        for place in [one for one in self._committers if concerns(one)]:
+            for committer in self._committers.pop(place).values():
                 committer.learn(None)
 
     def accounts(self, namespace: str) -> list[Account]:
@@ -141,46 +172,86 @@ class Accountant:
 
         The asks are of one call, and have one id. `may_exceed` tells by domain and name whether an account only warns.
         """
-        for domain, ask in asks.items():
-            if ask.uid is not None and self._is_known(domain, ask.binding):
-                # Karmada sends a CREATE twice in normal work; the second must cost nothing.
-                try:
-                    look = await self._store.look(domain, ask.binding)
-                except UnreachableError as problem:
-                    return Later(f"whether it exists already could not be told: {problem}")
-                if look.version is not None:
-                    return Exists()
+        if (repeated := await self._repeated(asks)) is not None:
+            return repeated
         passage = _Passage()
-        while passage.answer is None and (committer := self._next(asks, passage)) is not None:
+        while passage.answer is None and (step := self._next(asks, passage)) is not None:
+            place, committer = step
+            if committer is None:
+                passage.answer = await self._open(place, deadline, dry_run=dry_run)
+                continue
             may = may_exceed(committer.domain, committer.name)
-            judgement = await committer.submit(asks[committer.domain], deadline, dry_run=dry_run, may_exceed=may)
+            judgement = await committer.submit(place.ask, deadline, dry_run=dry_run, may_exceed=may)
             passage.take(committer, judgement)
         if passage.answer is None and not self._is_present():
             passage.answer = Later("this replica has lost touch with the API server")
         if passage.answer is None:
             # The same moment as the last look at the accounts: nothing is awaited in between.
             if not dry_run:
-                for domain, ask in asks.items():
+                for where, ask in asks.items():
                     if ask.increases:
-                        self._journal.note(domain, ask.reservation, asyncio.get_running_loop().time())
+                        self._journal.note(where, ask.reservation, asyncio.get_running_loop().time())
             return Allowed(tuple(passage.warnings))
         if not dry_run:
+            identifier = next(iter(asks.values())).id
             for committer in passage.reserved:
-                committer.take_back(asks[committer.domain].id)
+                committer.take_back(identifier)
         return passage.answer
 
-    def _is_known(self, domain: str, binding: str) -> bool:
+    async def _repeated(self, asks: Mapping[str, Ask]) -> Answer | None:
+        """The answer to a CREATE of what is stored: Karmada sends it twice in normal work, and it must cost nothing."""
+        for place, ask in asks.items():
+            if ask.uid is not None and self._is_known(place, ask.binding):
+                try:
+                    look = await self._store.look(place, ask.binding)
+                except UnreachableError as problem:
+                    return Later(f"whether it exists already could not be told: {problem}")
+                if look.version is not None:
+                    return Exists()
+        return None
+
+    def owners(self, ask: Ask) -> tuple[Subject, ...]:
+        """Whose accounts something asked for in a namespace falls under besides."""
+        return self._schemes.subjects(ask.new)
+
+    def _is_known(self, place: str, binding: str) -> bool:
         """Whether a binding of that name may be stored, as far as this replica knows."""
-        return self._observation.view.get(domain, binding) is not None or any(
-            committer.expects(binding) for committer in self._committers.get(domain, {}).values()
+        return self._observation.view.get(place, binding) is not None or any(
+            committer.expects(binding) for committer in self._committers.get(place, {}).values()
         )
 
-    def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> Committer | None:
-        """The first account, in the one order that all replicas keep, that has yet to be passed."""
-        for domain in asks if len(asks) == 1 else sorted(asks):
-            for account in self.accounts(domain):
-                if (domain, account.name, account.uid, account.shape) not in passage.passed:
-                    return self._committers[domain][account.name]
+    def _places(self, asks: Mapping[str, Ask]) -> Iterable[_Place]:
+        """All domains in which something is asked for, in the one order that all replicas keep."""
+        if len(asks) == 1 and not self._schemes.by_tree:
+            return [_Place(place, ask) for place, ask in asks.items()]
+        found = [_Place(place, ask) for place, ask in asks.items()]
+        for place, ask in asks.items():
+            if domain.is_namespace(place):
+                owned = replace(ask, binding=f"{place}/{ask.binding}")
+                found += (_Place(one.domain, owned, one) for one in self.owners(ask))
+        return sorted(found, key=lambda one: one.domain)
+
+    def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> tuple[_Place, Committer | None] | None:
+        """The first account that has yet to be passed; no committer where it has yet to be opened."""
+        for place in self._places(asks):
+            accounts = self.accounts(place.domain)
+            if not accounts and place.subject is not None:
+                return place, None
+            for account in accounts:
+                if (place.domain, account.name, account.uid, account.shape) not in passage.passed:
+                    return place, self._committers[place.domain][account.name]
+        return None
+
+    async def _open(self, place: _Place, deadline: float, *, dry_run: bool) -> Answer | None:
+        """Have the account that is missing there; why there is no going on, if so."""
+        if place.subject is None or asyncio.get_running_loop().time() >= deadline:
+            return Later("who else it is charged to is not known yet")
+        if dry_run:
+            return Later(f"the account of {place.subject} is made when it is first needed")
+        try:
+            self.learn(await self._store.open(place.subject))
+        except (ConflictError, UnreachableError) as problem:
+            return Later(f"the account of {place.subject} could not be opened: {problem}")
         return None
 
 
@@ -199,10 +270,10 @@ class _Passage:
         if isinstance(outcome, Admitted | Overdrawn):
             self.reserved.append(committer)
         if isinstance(outcome, Overdrawn):
-            self.warnings.append(Denial(committer.name, outcome.exceeded, committer.domain))
+            self.warnings.append(committer.denial(outcome.exceeded))
         if isinstance(outcome, Refused):
-            self.answer = Denied(Denial(committer.name, outcome.exceeded, committer.domain))
+            self.answer = Denied(committer.denial(outcome.exceeded))
         elif isinstance(outcome, Undecided):
-            self.answer = Later(f"quota {committer.name}: {outcome.reason}")
+            self.answer = Later(f"{committer.title}: {outcome.reason}")
         elif account is not None:
             self.passed.add((committer.domain, committer.name, account.uid, account.shape))

@@ -11,7 +11,7 @@ without one. It is given back when nobody asks for a while, and when somebody el
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -20,8 +20,9 @@ from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.accounting.treasurer import Treasurer
-from federation_quota.ledger import advance, joining, legacy, settling
+from federation_quota.ledger import advance, domain, joining, legacy, settling
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import (
     Admitted,
     Ask,
@@ -117,10 +118,13 @@ class Committer:
         meter: Meter,
         terms: advance.Terms,
         recent: deque[float],
+        fitted: Callable[[Account], Account] = lambda account: account,
     ) -> None:
         self.account: Account | None = account
         self.domain = account.namespace
         self.name = account.name
+        self.title = account.title
+        self._fitted = fitted  # the account of a user or group with the limits that there are now
         self._replica = replica
         self._observation = observation
         self._store = store
@@ -156,6 +160,16 @@ class Committer:
         if not is_old:
             self._see(account)
             self._news.set()
+
+    def fit(self) -> None:
+        """The limits of users and groups are others than they were."""
+        if self.account is not None:
+            self._see(self.account)
+            self._news.set()
+
+    def denial(self, exceeded: Sequence[Exceeded]) -> Denial:
+        """The words for a refusal."""
+        return Denial(self.name, exceeded, self.domain, self.title)
 
     async def submit(self, ask: Ask, deadline: float, *, dry_run: bool = False, may_exceed: bool = False) -> Judgement:
         """The account's verdict on an ask; an `Admitted` has been written. `may_exceed`: it is admitted in any case."""
@@ -251,7 +265,7 @@ class Committer:
 
     def _see(self, account: Account | None) -> None:
         """This is the account now."""
-        self.account = account
+        self.account = account = self._fitted(account) if account is not None else None
         if account is not None:
             # Seeing a reservation is what starts its time.
             self._expiry.expired(account, asyncio.get_running_loop().time())
@@ -318,6 +332,10 @@ class Committer:
             return 0
         waits = [waiting for waiting, _ in refused]
         try:
+            if not await self._limits_stand(refused, account):
+                for waiting in waits:
+                    waiting.wait("its limits have just been changed")
+                return len(waits)
             view = self._observation.view
             proof = Proof(account, view, {})
             if not all(proof.stands(waiting.ask, outcome) for waiting, outcome in refused):
@@ -333,6 +351,11 @@ class Committer:
         finally:
             self._queue[:0] = waits
         return len(waits)
+
+    async def _limits_stand(self, refused: list[tuple[_Waiting, Refused]], account: Account) -> bool:
+        """Nor on limits of a user or group that are others by now."""
+        names = {one.name for _, outcome in refused for one in outcome.exceeded}
+        return not domain.is_usage(self.domain) or await self._store.limits_stand(account, names)
 
     def overdue_seconds(self) -> float:
         """For how long somebody has waited beyond their deadline: they are answered before it, unless this is stuck."""
@@ -396,6 +419,8 @@ class Committer:
     async def _take_up(self, account: Account) -> bool:
         """Join an account that is new, and activate it once everybody has; True where others have to go first."""
         now = asyncio.get_running_loop().time()
+        if self._may_rest(account):
+            return True
         if not joining.has_joined(account, self._replica()):
             # Nothing is awaited between the journal and the write's start, and since the account is known here every
             # admission that it sees goes through this very committer: what is brought is complete.
@@ -417,6 +442,12 @@ class Committer:
             self._keep(await self._store.write(active))
             return False
         return account is self.account
+
+    def _may_rest(self, account: Account) -> bool:
+        """Whether nobody needs an account of somebody's: of a thousand users few ask at any time, and one change of
+        limits may be about all of them."""
+        is_wanted = any(shape == account.shape for _, shape in account.joined)
+        return domain.is_usage(self.domain) and not self._queue and not is_wanted
 
     async def _catch_up(self, account: Account) -> bool:
         """Wait for the view, unless what it waits for can never come: a store that was restored from the past."""
@@ -458,9 +489,9 @@ class Committer:
         deadlines = [waiting.deadline for waiting in self._queue]
         if is_active:
             deadlines.append(self._treasurer.next_look())
-        else:
+        elif account is not None and not self._may_rest(account):
             deadlines.append(asyncio.get_running_loop().time() + TAKE_UP_SECONDS)
-        deadline = min(deadlines)
+        deadline = min(deadlines, default=float("inf"))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(None if deadline == float("inf") else deadline):
                 # Bindings are no news for an account that is not active yet, nor for an advance that is being spent.

@@ -2,9 +2,10 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.view import Entry, View
 
 
@@ -20,17 +21,25 @@ class Observation:
 
     def upsert(self, namespace: str, name: str, entry: Entry) -> None:
         """A binding was stored."""
+        owners = self._owners(namespace, name, entry)
         self.view.upsert(namespace, name, entry)
-        self._wake(namespace)
+        self._wake(namespace, *owners)
 
     def delete(self, namespace: str, name: str, uid: str, version: int) -> None:
         """A binding was deleted."""
+        owners = self._owners(namespace, name, None)
         self.view.delete(namespace, name, uid, version)
-        self._wake(namespace)
+        self._wake(namespace, *owners)
 
     def replace(self, entries: Iterable[tuple[str, str, Entry]], version: int) -> None:
         """Everything was listed anew."""
         self.view.replace(entries, version)
+        self._changes += 1
+        self._wake(*list(self._by_namespace))
+
+    def charge_to(self, domains_of: Callable[[Claim], Iterable[str]] | None) -> None:
+        """Claims are charged to others than before, beside the accounts of their namespaces."""
+        self.view.charge_to(domains_of)
         self._changes += 1
         self._wake(*list(self._by_namespace))
 
@@ -63,6 +72,13 @@ class Observation:
             await future
         finally:
             waiting.discard(future)
+
+    def _owners(self, namespace: str, name: str, entry: Entry | None) -> set[str]:
+        """Where else it is news: with those who pay for it, or did."""
+        if not self.view.has_owners:
+            return set()
+        known = (self.view.get(namespace, name), entry)
+        return {place for one in known if one is not None for place in self.view.domains_of(one.claim)}
 
     def _wake(self, *namespaces: str) -> None:
         while self._by_version and self._by_version[0][0] <= self.view.version:

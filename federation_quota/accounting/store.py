@@ -6,6 +6,7 @@ from typing import Protocol
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
+from federation_quota.limits.subject import Subject
 
 
 class ConflictError(Exception):
@@ -22,8 +23,17 @@ class Store(Protocol):
     async def read(self, namespace: str, name: str) -> Account | None:
         """The account as it is stored now, or None where there is none."""
 
+    async def open(self, subject: Subject) -> Account:
+        """The account of a user or group as it is stored now; made, with nothing in it, where there was none."""
+
     async def is_stored(self, account: Account) -> bool:
         """Whether that very version of the account is what is stored now: cheaper than reading it."""
+
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        """Whether a user's or group's limits of these names are stored as they are known here.
+
+        They stand on the nodes of a tree, not in the account: no version of that proves anything of them.
+        """
 
     async def write(self, account: Account) -> Account:
         """Replace what the ledger keeps in the account, if it still has `account.version`; ConflictError if not."""

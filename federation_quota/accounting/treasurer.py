@@ -172,7 +172,7 @@ class Treasurer:
         """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
         now, needed = self._now(), self._purse.open
         # A leaf's limit falls as a matter of course, and then nothing is given beyond it: not even from an advance.
-        is_steady = not domain.is_leaf(self._namespace)
+        is_steady = domain.is_namespace(self._namespace)
         if is_steady and self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
             free = advance.free(books, asked + self._purse.spent_since, self._terms)
             needed = needed + free

@@ -16,4 +16,4 @@ RESOURCES: Final[tuple[CustomResource, ...]] = (
     elasticquota.RESOURCE,
     compositeelasticquota.RESOURCE,
 )
-"""Every kind, all of them installed."""
+"""Every kind, all of them installed. UsageAccount, and `limits` in a spec, come when the webhook enforces them."""

@@ -28,6 +28,16 @@ class Manager(Model):
     """The name, as the API server knows it."""
 
 
+class Managed(Model):
+    """Namespaces that managers may make quotas for."""
+
+    namespaces: list[NamespaceName] = atomic_list(MOST_NAMESPACES)
+    """Namespaces by name."""
+    namespace_selector: LabelSelector | None = None
+    """Namespaces by their labels: choose some that managers cannot set. A manager's own selector must ask for these,
+    and may ask for more."""
+
+
 class CompositeElasticQuotaSpec(SharingSpec):
     """For whom it is, what that is promised, what it may have, and how it shares."""
 
@@ -51,6 +61,8 @@ class CompositeElasticQuotaSpec(SharingSpec):
     """Further namespaces whose workloads may choose it with the label quota.karmada.io/quota-name."""
     managers: list[Manager] = atomic_list(MOST_MANAGERS)
     """Who may make, change and delete the quotas below it, beside the administrators of the federation; not itself."""
+    managed_namespaces: Managed | None = None
+    """The namespaces that they may make quotas for. Without any they change what is there, and share out its min."""
 
 
 class CompositeElasticQuota(Model):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from federation_quota.api.karmadaquota import (
     LONGEST_SUMMARY,
+    MOST_CLUSTERS,
     MOST_JOINED,
     MOST_RESERVATIONS,
     Joined,
@@ -114,6 +115,19 @@ class LeafReservation(Reservation):
     """The namespace and name of the ResourceBinding."""
 
 
+class ClusterRunning(Model):
+    """What runs in one member cluster."""
+
+    name: Name
+    """The name of the Cluster."""
+    running: Amounts
+    """What its running pods were last seen to request."""
+    stale: bool | None = None
+    """Whether the cluster is out of reach: what was last seen there stands."""
+    last_seen: Time | None = None
+    """When that was."""
+
+
 class SharingStatus(Model):
     """How a quota stands. Written by the system alone."""
 
@@ -123,7 +137,10 @@ class SharingStatus(Model):
     used: Amounts = Field(default_factory=dict)
     """What was given to workloads, increases under way included; in a parent what those below it use."""
     running: Amounts = Field(default_factory=dict)
-    """What pods in the member clusters were last seen to request: less than used while they start."""
+    """What running pods in the member clusters were last seen to request: less than used while they start, and more
+    where something runs that no workload of the federation accounts for."""
+    clusters: list[ClusterRunning] = atomic_list(MOST_CLUSTERS)
+    """Where that runs; clusters in which nothing does are left out, and so is all of this in a parent."""
     runtime: Amounts = Field(default_factory=dict)
     """What it may use now. It follows what is asked for, here and elsewhere in the tree."""
     min: Amounts = Field(default_factory=dict)
@@ -140,6 +157,8 @@ class SharingStatus(Model):
     """Increases that were refused lately: they count as asked for."""
     summary: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
     """Used and runtime of each resource, as kubectl get shows them: "cpu: 30/50, memory: 4Gi/8Gi"."""
+    running_summary: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
+    """What runs, as kubectl get shows it: "cpu: 28, memory: 4Gi"."""
     borrowing: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
     """What is borrowed, as kubectl get shows it: "cpu: 10"; empty if nothing is."""
     lending: Annotated[str, Field(max_length=LONGEST_SUMMARY)] | None = None
@@ -160,6 +179,7 @@ class SharingStatus(Model):
 
 COLUMNS: Final = (
     Column("Used", ".status.summary", "What is used of each resource, and what may be used now."),
+    Column("Running", ".status.runningSummary", "What its running pods in the member clusters request."),
     Column("Borrowed", ".status.borrowing", "How much more that is than its min."),
     Column("Lent", ".status.lending", "How much of its min others may use meanwhile."),
     Column("Held", ".status.held", "How many workloads wait.", type="integer"),

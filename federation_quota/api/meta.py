@@ -75,6 +75,11 @@ Limits = Annotated[
         ),
     ),
 ]
+# In a list there is no room for rules: the webhook says in words what is wrong, nulls included.
+ListedLimits = Annotated[
+    dict[str, Annotated[StrictInt | StrictStr, _int_or_string(nullable=True, maxLength=LONGEST_LIMIT)]],
+    Field(max_length=MOST_RESOURCES, json_schema_extra=ATOMIC_MAP),
+]
 Amounts = Annotated[dict[str, Amount], Field(max_length=MOST_RESOURCES, json_schema_extra=ATOMIC_MAP)]
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Uid = Annotated[str, Field(max_length=LONGEST_UID)]

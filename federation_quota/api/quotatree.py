@@ -54,8 +54,6 @@ class QuotaTreeSpec(Model):
     """Whether mins shrink in proportion while there is less than all of them together."""
     keep_used: bool = False
     """Whether what a quota uses is guaranteed to it like its min, so that nothing is taken back."""
-    limit_requests: bool = False
-    """Whether workloads are refused that would make a quota ask for more than its max, instead of waiting."""
     reclaim: Reclaim = filled_in(Reclaim)
     """What happens to a quota that uses more than it may."""
     system_group: SystemGroup | None = None

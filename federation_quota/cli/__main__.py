@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from federation_quota.cli import importing, pending
+from federation_quota.cli import importing, pending, usage
 from federation_quota.cli.manifests import ManifestError
 from federation_quota.kube.error import KubeError
 
@@ -14,6 +14,7 @@ def flags() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("kubectl-fedquota", description="Quota of a whole Karmada federation.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     importing.add(commands)
+    usage.add(commands)
     pending.add(commands)
     return parser
 

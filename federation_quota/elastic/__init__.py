@@ -9,9 +9,13 @@ Values and decisions alone, in three layers:
 - `unit`, `node`, `tree`, `capacity`, `association`: what there is, and what belongs where.
 - `division`, `shape`, `column`, `runtime`, `fairshare`: who may use how much.
 - `occupant`, `release`, `preemption`, `reclaim`, `labelling`, `publication`, `ask`, `admission`, `grant`: what follows
-  for bindings and accounts; and `plan`, which puts it together: what is to be written next.
+  for bindings and accounts. `situation` is what is watched, `outlook` what is to be done in one leaf; `plan` puts it
+  together, with the `sums` of what is below each quota: what is to be written next; and `prospect`, what would follow.
+
+`running` is beside all that: what the members' pods use, which decides nothing.
 
 `quota` and `forest` make the values from stored objects, `status` writes how a quota stands, `leaf` makes accounts of
-leaves and statuses of accounts, `validation` and `topology` say what may be stored, `koordinator` and `nos` translate
-the manifests of others. Never here: I/O, clocks, how an account admits (the ledger).
+leaves and statuses of accounts, `validation`, `topology` and `delegation` say what may be stored and by whom,
+`underway` what is about to be, `koordinator` and `nos` translate the manifests of others. Never here: I/O, clocks, how
+an account admits (the ledger).
 """

@@ -56,6 +56,11 @@ class Leaf:
         """The namespace that it is in; empty for one over several."""
         return self.name.rpartition("/")[0]
 
+    @property
+    def is_for_nobody(self) -> bool:
+        """Whether no namespace could have it or choose it; only a tree's default group is a leaf all the same."""
+        return not self.namespace and self.own.is_empty and self.offered.is_empty
+
     def closeness(self, namespace: str, labels: Labels) -> int | None:
         """How directly a namespace is its own: the smallest is the closest. None where it is not."""
         if self.namespace:
@@ -97,6 +102,14 @@ class Directory:
             if (closeness := leaf.closeness(namespace, labels)) is not None
         ]
         return min(closest)[1] if closest else self.default_group
+
+    def is_astray(self, namespace: str, labels: Labels, name: str) -> bool:
+        """Whether what is under that leaf, empty for none, may fall under another: by now that one is gone, or no
+        longer for the namespace, or the namespace has come under one of its own."""
+        leaf = self.leaves.get(name)
+        if leaf is not None and leaf.admits(namespace, labels):
+            return any(reach.covers(namespace, labels) for reach in self.system)
+        return self.leaf_of(namespace, labels) != (name or None)
 
     @cached_property
     def _listing(self) -> dict[str, list[Leaf]]:

@@ -157,6 +157,14 @@ class Rights:
         self._quotas = quotas
         self._most = {name: _add(quota.min, guaranteed(quotas, name)) for name, quota in quotas.items()}
 
+    def claim(self, asking: Workload, use: Steps) -> int:
+        """How well founded it is, where its quota uses that much: within its min 0, within its part 1, beyond it 2."""
+        if asking.quota is None:
+            return 2
+        wanted = _add(use, asking.request)
+        limits = (self._quotas[asking.quota].min, self._most[asking.quota])
+        return sum(_exceeds(wanted, limit) for limit in limits)
+
     def may_displace(self, asking: Workload, other: Workload, use: Steps | None = None) -> bool:
         """Whether one may take the other's place. `use` is what the other's quota uses by now, if that has changed."""
         if not other.may_be_displaced:

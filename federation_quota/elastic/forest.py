@@ -11,13 +11,18 @@ from typing import Any, Final
 from federation_quota.elastic import quota as quotas
 from federation_quota.elastic import unit
 from federation_quota.elastic.association import NOWHERE, Directory, Reach
-from federation_quota.elastic.capacity import Claim, Cluster
+from federation_quota.elastic.capacity import Claim, Cluster, Holding, share_out
 from federation_quota.elastic.node import Node
 from federation_quota.elastic.quota import Quota
 from federation_quota.elastic.tree import DEFAULT, Tree
 from federation_quota.elastic.unit import Steps
 from federation_quota.label_selector import LabelSelector
+from federation_quota.limits import hierarchy as limits
+from federation_quota.limits import limit
+from federation_quota.limits.hierarchy import Level
+from federation_quota.limits.limit import Limit
 from federation_quota.quantity import parse
+from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
 
 RUNTIME: Final = "Runtime"
@@ -36,12 +41,12 @@ class Root:
     """What there is to share where that is set; otherwise what the clusters have."""
     scales_min: bool = True
     keeps_used: bool = False
-    limits_requests: bool = False
-    """Whether what is asked for, waiting workloads included, may not exceed a quota's max."""
     reclaims: bool = True
     reclaim_delay_seconds: int = RECLAIM_DELAY_SECONDS
     system: Reach = NOWHERE
     default_group: str | None = None
+    limits: tuple[Limit, ...] = ()
+    """What users and groups may have of the whole tree."""
 
     @property
     def claim(self) -> Claim:
@@ -60,11 +65,11 @@ def read_root(stored: Mapping[str, Any]) -> Root:
         fixed=None if total is None else Resources({name: parse(amount) for name, amount in total.items()}),
         scales_min=spec.get("scaleMin", True) is not False,
         keeps_used=spec.get("keepUsed") is True,
-        limits_requests=spec.get("limitRequests") is True,
         reclaims=reclaim.get("enabled", True) is not False,
         reclaim_delay_seconds=reclaim.get("delaySeconds", RECLAIM_DELAY_SECONDS),
         system=quotas.reach(spec.get("systemGroup") or {}),
         default_group=spec.get("defaultGroup") or None,
+        limits=limit.read(spec),
     )
 
 
@@ -102,6 +107,10 @@ class Forest:
     def children(self, name: str) -> list[Quota]:
         """The quotas below a parent, by name."""
         return self._children.get(name, [])
+
+    def in_tree(self, name: str) -> list[Quota]:
+        """The quotas of a tree, by name."""
+        return [one for _, one in sorted(self.quotas.items()) if one.tree == name]
 
     def quotas_of(self, namespace: str, labels: Mapping[str, str]) -> list[Quota]:
         """The quotas that a namespace is of by itself, by name: one, if all is well."""
@@ -143,6 +152,21 @@ class Forest:
         nodes: dict[str, Node] = {key: one.node for key, one in self.quotas.items() if one.tree == name}
         return Tree(nodes, total, name, scales_min=root.scales_min, keeps_used=root.keeps_used)
 
+    def holding(self, name: str) -> Holding:
+        """The clusters that a tree has."""
+        roots = {DEFAULT: Root(), **self.roots}
+        return share_out((one.claim for one in roots.values()), self.clusters).get(name, Holding())
+
+    def levels(self, name: str) -> dict[str, Level]:
+        """What the nodes of a tree say of limits, the root among them."""
+        root = self.root(name) or Root(name)
+        most = {canonical(one): amount for one, amount in (root.fixed or {}).items()}
+        found = {limits.ROOT: Level(limits.ROOT, limits=root.limits, most=most)}
+        for key, one in self.quotas.items():
+            if one.tree == name:
+                found[key] = Level(key, one.node.parent, one.limits, unit.quantities(one.node.max))
+        return found
+
     def total(self, name: str, allocatable: Resources, system_use: Resources) -> dict[str, int]:
         """What a tree has to share, in steps: what was fixed for it, else what its clusters have, less the system's."""
         root = self.root(name) or Root(name)
@@ -150,7 +174,7 @@ class Forest:
         taken = unit.asked(system_use)
         return {resource: max(amount - taken.get(resource, 0), 0) for resource, amount in there.items()}
 
-    @property
+    @cached_property
     def directory(self) -> Directory:
         """Which leaf is for whom."""
         root = self.root(DEFAULT)

@@ -1,19 +1,28 @@
 """What the leaves of a tree that shares by giving way may use now, and who gives way for it (`fairshare`).
 
 Nothing is worked out there ahead of need: whoever has something keeps it, and whoever waits is granted what it asks
-for, the most important first, if its quota's max and the sum of all mins allow it. So what is published for a leaf is
-what it has and what it was granted. For the first that finds no room, others give way where it has a right to that.
+for, if its quota's max and the sum of all mins allow it. So what is published for a leaf is what it has and what it was
+granted. For the first that finds no room, others give way where it has a right to that.
+
+Whoever asks within its min comes first, then whoever asks within its part of what all leave idle, and then the others;
+among these the most important, and within one quota always. So what is given up for somebody who has a right to it is
+not taken by whoever gave it up, and while others give way, nobody gets anything who has no right to it.
 
 Pure. Amounts are in steps.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from federation_quota.elastic import fairshare
-from federation_quota.elastic.fairshare import Quota, Workload
+from federation_quota.elastic.fairshare import Quota, Rights, Workload
 from federation_quota.elastic.tree import Tree
 from federation_quota.elastic.unit import Steps
+
+_WITHIN_MIN: Final = 0
+_WITHIN_PART: Final = 1
+_BEYOND: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +49,25 @@ def grant(tree: Tree, used: Mapping[str, Steps], waiting: Iterable[Workload], ru
     rights = {name: _add(quota.min, fairshare.guaranteed(quotas, name)) for name, quota in quotas.items()}
     displaced: list[Workload] = []
     asking = None
-    for one in sorted(waiting, key=lambda one: one.rank):
-        if one.quota not in quotas:
-            continue
-        if fairshare.obstacle(quotas, one) is None and _fits(tree.total, quotas, one):
-            quotas[one.quota] = replace(quotas[one.quota], used=_add(quotas[one.quota].used, one.request))
-        elif asking is None:
-            found = fairshare.choose(quotas, one, there, _free(tree.total, quotas))
-            if found:
-                displaced, asking = found, one
+    founded = Rights(quotas)
+    left = sorted(waiting, key=lambda one: one.rank)
+    for level in (_WITHIN_MIN, _WITHIN_PART, _BEYOND):
+        later: list[Workload] = []
+        behind: set[str] = set()  # quotas in which a more important one could go, and has yet to have its turn
+        for one in left:
+            if one.quota is None or one.quota not in quotas:
+                continue
+            has_room = fairshare.obstacle(quotas, one) is None and _fits(tree.total, quotas, one)
+            if one.quota in behind or founded.claim(one, quotas[one.quota].used) > level:
+                later.append(one)
+                behind |= {one.quota} if has_room else set()
+            elif has_room:
+                quotas[one.quota] = replace(quotas[one.quota], used=_add(quotas[one.quota].used, one.request))
+            elif asking is None:
+                found = fairshare.choose(quotas, one, there, _free(tree.total, quotas))
+                if found:
+                    displaced, asking = found, one
+        left = [] if asking is not None and level == _WITHIN_PART else later
     runtimes = {
         name: {resource: quotas[name].used.get(resource, 0) for resource in tree.nodes[name].resources}
         for name in quotas

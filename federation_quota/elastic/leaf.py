@@ -4,6 +4,8 @@ A leaf is the one account of a domain of its own (`ledger.domain`), under the na
 what its spec names, to the runtime that its status publishes. As long as that says nothing of a resource, nothing of it
 can be given: who asks for some is told to come again, because nobody knows yet whether there is any.
 
+Where `spec.admission` says so it also limits what it is asked for, as a resource of its own: the ledger keeps to both.
+
 Translation only, pure. Whoever writes a leaf writes its whole status, under the version that was read: the webhook its
 books and its asks, the controllers how it stands; each leaves as it was what is the other's. What is used follows from
 the books, and is written by both. Replicas are advanced nothing of a leaf (`accounting.treasurer`).
@@ -11,6 +13,7 @@ the books, and is written by both. Replicas are advanced nothing of a leaf (`acc
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from federation_quota import bookkeeping
@@ -26,7 +29,8 @@ from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.view import View
 from federation_quota.quantity import Quantity
-from federation_quota.resources import Resources
+from federation_quota.resource_name import ADMISSION, COUNT
+from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import EVERYTHING
 
 
@@ -75,7 +79,9 @@ def _limits(found: Quota, status: Mapping[str, Any]) -> tuple[dict[str, Quantity
     runtime = statuses.published(status)
     missing = sorted(found.node.resources - runtime.keys())
     fault = f"how much {', '.join(missing)} it may use now has yet to be worked out" if missing else ""
-    return unit.quantities({name: runtime.get(name, 0) for name in found.node.resources}), fault
+    limits = unit.quantities({name: runtime.get(name, 0) for name in found.node.resources})
+    taken_in = unit.quantities(found.admission or {})
+    return limits | {f"{ADMISSION}{name}": amount for name, amount in taken_in.items()}, fault
 
 
 def kept(account: Account) -> Kept:
@@ -123,7 +129,7 @@ def status(account: Account, used: Resources) -> dict[str, Any]:
 
 
 def _used(account: Account, used: Resources) -> dict[str, int]:
-    return unit.asked({name: used[name] for name in account.limits})
+    return unit.asked({name: used[name] for name in account.limits if not name.startswith(ADMISSION)})
 
 
 def taken(account: Account, view: View) -> dict[str, int]:
@@ -132,8 +138,22 @@ def taken(account: Account, view: View) -> dict[str, int]:
 
 
 def claim(binding: Binding) -> Claim:
-    """What a binding costs the leaf that it is under: what it was given."""
-    return Claim(binding.assigned)
+    """What a binding costs the leaf that it is under: what it was given, and what it asks for as such."""
+    return Claim(_charge(binding.assigned, binding.demand))
+
+
+def asking(demand: Resources) -> Claim:
+    """What asking for that much costs a leaf, before anything is given."""
+    return Claim(_charge(NOTHING, demand))
+
+
+@lru_cache(maxsize=65536)  # most bindings are like many others
+def _charge(assigned: Resources, demand: Resources) -> Resources:
+    given = {name: amount for name, amount in assigned.items() if not name.startswith(ADMISSION)}
+    for name, amount in demand.maximum(assigned).items():
+        if not name.startswith((COUNT, ADMISSION)):
+            given[f"{ADMISSION}{name}"] = amount
+    return Resources(given)
 
 
 def wants(account: Account, binding: Binding) -> Resources:

@@ -1,105 +1,53 @@
-"""What is to be done in a tree next: one function from what is watched to what is to be written.
+"""What is to be done in a tree next: from what is watched to what is to be written.
 
-- **Publish**: lowerings alone as long as there are any, then raises (`publication`).
-- **Release** what waits, as far as what is published reaches. What was released and has no clusters yet, and growth
-  that was refused, come before it: they take what they can have, and are woken where the scheduler has given up.
-- **Displace** the least important of a leaf that has used more than its runtime for longer than the delay, or some that
-  matter less than one that waits.
-- **Label** what runs within its min, and what beyond.
+What each leaf may use is worked out (`runtime`; `grant` in a tree that shares by giving way) and published: lowerings
+alone as long as there are any, then raises (`publication`). What follows in each leaf is its `outlook`.
 
-Whatever does not fit is passed over and keeps nobody waiting. Decided on what is stored alone, so that whoever carries
-it out may stop anywhere, and whoever comes next goes on. The webhook judges every write again.
+A `Planner` remembers the tree as it planned last, and works out anew what may have changed since: the leaves that were
+touched and those in which something was left to do, what they ask for on the way up, and whoever gets more or less for
+it. What comes out is the same as from scratch. A tree that shares by giving way compares everybody with everybody, and
+is looked through as a whole.
 
-Pure: the time comes from the caller, and since when a leaf has been over, which is in no object, goes back to it.
+Decided on what is stored alone, so that whoever carries it out may stop anywhere, and whoever comes next goes on. The
+webhook judges every write again. Pure: the time comes from the caller, and since when a leaf has been over, which is in
+no object, goes back to it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from federation_quota.binding import Binding
-from federation_quota.elastic import ask, labelling, occupant, preemption, publication, reclaim, release, unit
+from federation_quota.elastic import labelling, occupant, outlook, publication, running, unit
 from federation_quota.elastic.ask import Ask
 from federation_quota.elastic.fairshare import Workload
-from federation_quota.elastic.forest import FAIR_SHARE, Root
+from federation_quota.elastic.forest import FAIR_SHARE
 from federation_quota.elastic.grant import Grants, base, grant
+from federation_quota.elastic.node import ROOT
 from federation_quota.elastic.occupant import Occupant
+from federation_quota.elastic.outlook import Displacement, Outlook
 from federation_quota.elastic.publication import Stored
-from federation_quota.elastic.release import Obstacle, Room
+from federation_quota.elastic.release import Obstacle
 from federation_quota.elastic.runtime import Runtimes, Standing
+from federation_quota.elastic.situation import Leaf, Situation, demand
+from federation_quota.elastic.sums import Part, Sums
 from federation_quota.elastic.tree import Tree
-from federation_quota.elastic.unit import Steps
-from federation_quota.resources import NOTHING, Resources
-
-# Why Karmada's scheduler says that it could not write what it had decided: refused, or told to come again.
-REFUSED: Final = frozenset({"QuotaExceeded", "SchedulerError"})
-# How late it may be noticed that an ask has ended: runtimes fall that much later.
-ASK_LOOK_SECONDS: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf as it is watched."""
-
-    published: Steps = field(default_factory=dict)
-    used: Resources = NOTHING
-    """What is stored and reserved."""
-    advanced: Resources = NOTHING
-    """What replicas of the webhook may give out without asking anybody."""
-    in_doubt: Steps = field(default_factory=dict)
-    """What a write of which nothing was heard may have published, or may yet."""
-    asks: tuple[Ask, ...] = ()
-    bindings: tuple[Binding, ...] = ()
-    """Every binding that is charged to it, or waits."""
-
-    @property
-    def stored(self) -> Stored:
-        """What it may come to use, whoever writes what meanwhile."""
-        taken = unit.asked(self.used + self.advanced)
-        names = taken.keys() | self.in_doubt.keys()
-        return Stored(self.published, {name: max(taken.get(name, 0), self.in_doubt.get(name, 0)) for name in names})
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A tree as it is watched."""
-
-    tree: Tree
-    """With what there is to share."""
-    leaves: Mapping[str, Leaf]
-    """Every leaf of the tree."""
-    root: Root = field(default_factory=Root)
-    now: str = ""
-    """The time, as asks have it."""
-    clock: float = 0.0
-    """The same in seconds, from wherever."""
-    over_since: Mapping[str, float] = field(default_factory=dict)
-    """Since when each leaf has been using more than its runtime, as the last plan found it."""
-    resting: frozenset[str] = frozenset()
-    """Bindings that were released or woken a moment ago, and to no avail: not again yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Displacement:
-    """A binding that gives way, and why."""
-
-    binding: Binding
-    leaf: str
-    reason: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to write."""
+    """What to write. Tables of all quotas are the planner's own, and stand until it plans again."""
 
-    runtimes: dict[str, dict[str, int]]
-    """What each quota should be able to use, parents too."""
-    lowerings: dict[str, dict[str, int]]
-    raises: dict[str, dict[str, int]]
+    lowerings: Mapping[str, dict[str, int]]
+    raises: Mapping[str, dict[str, int]]
     """Planned only where there is nothing to lower."""
-    standings: dict[str, Standing]
-    asks: dict[str, tuple[Ask, ...]]
+    standings: Mapping[str, Standing]
+    """How each quota stands, parents too."""
+    asks: Mapping[str, tuple[Ask, ...]]
     """The asks of each leaf that still count."""
+    sums: Sums
+    """What the leaves below each quota come to."""
+    news: frozenset[str]
+    """The quotas of which something is other than in the last plan."""
     releases: list[Binding]
     """In order."""
     wakes: list[Binding]
@@ -107,148 +55,235 @@ class Plan:
     displacements: list[Displacement]
     labels: list[tuple[Binding, str]]
     """Who is to be labelled otherwise, and how."""
-    hindered: dict[str, Obstacle]
+    hindered: Mapping[str, Obstacle]
     """Who waits, and what stands in the way."""
     over_since: dict[str, float]
     next_look: float | None
     """When something is to be done by time alone, on the clock that was given."""
 
     @property
-    def published(self) -> dict[str, dict[str, int]]:
+    def published(self) -> Mapping[str, dict[str, int]]:
         """What to publish now."""
         return self.lowerings or self.raises
 
 
 def plan(seen: Situation) -> Plan:
-    """What to do next."""
-    open_asks = {name: _open_asks(leaf, seen.now) for name, leaf in seen.leaves.items()}
-    seen = replace(seen, leaves={name: replace(leaf, asks=open_asks[name]) for name, leaf in seen.leaves.items()})
-    known = {name: leaf for name, leaf in seen.leaves.items() if name in seen.tree.nodes}
-    requests = {name: unit.asked(demand(leaf.bindings, leaf.asks)) for name, leaf in known.items()}
-    used = {name: unit.asked(leaf.used) for name, leaf in known.items()}
-    runtimes = Runtimes(seen.tree, requests, used)
-    wanted, tree = runtimes.runtimes(), seen.tree
-    standings = {name: runtimes.standing(name) for name in wanted}
-    grants = None
-    if seen.root.mode == FAIR_SHARE:
-        grants = _grants(seen, used)
-        tree = replace(tree, total=base(tree))
-        wanted |= grants.runtimes
-        standings |= {name: _granted(standings[name], grants, name, tree) for name in grants.runtimes if name in wanted}
-    leaves = {name: wanted[name] for name in tree.leaves() if name in seen.leaves}
-    stored = {name: leaf.stored for name, leaf in seen.leaves.items()}
-    lowerings = publication.lowerings(leaves, stored)
-    raises = {} if lowerings else publication.raises(tree, wanted, stored)
-    found = Plan(
-        runtimes=wanted,
-        lowerings=lowerings,
-        raises={name: amounts for name, amounts in raises.items() if name in seen.leaves},
-        standings=standings,
-        asks=open_asks,
-        releases=[],
-        wakes=[],
-        displacements=[] if grants is None else list(_displacements(seen, grants)),
-        labels=[],
-        hindered={},
-        over_since={},
-        next_look=None,
-    )
-    looks = [seen.clock + ASK_LOOK_SECONDS] if any(open_asks.values()) else []
-    for name in leaves:
-        leaf = seen.leaves[name]
-        # What it is about to lose is not given away any more.
-        looks += _fill(seen, name, replace(leaf, published=lowerings.get(name, leaf.published)), found)
-        _label(seen, name, leaf, found)
-    return replace(found, next_look=min(looks, default=None))
+    """What to do next, from scratch."""
+    return Planner().plan(seen)
 
 
-def demand(bindings: Iterable[Binding], asks: Iterable[Ask]) -> Resources:
-    """What a leaf is asked for: by what runs and waits, and by what was refused."""
-    return ask.request({str(one.key): _wish(one) for one in bindings}, asks)
+class Planner:
+    """Plans for one tree, again and again."""
+
+    def __init__(self) -> None:
+        self._workings: Workings | None = None
+
+    def effort(self, seen: Situation) -> int:
+        """How many leaves and bindings it will go through for a plan, about."""
+        known = self._workings
+        names = seen.leaves.keys() if known is None else known.concerned(seen)
+        return len(names) + sum(len(seen.leaves[name].bindings) for name in names if name in seen.leaves)
+
+    def plan(self, seen: Situation) -> Plan:
+        """What to do next."""
+        known, self._workings = self._workings, None  # where anything fails, nothing is left half done
+        if known is None or seen.touched is None or not known.is_of(seen):
+            known = Workings(seen)
+            found = known.plan(seen, known.leaves)
+        else:
+            found = known.plan(seen, known.take(seen))
+        self._workings = known
+        return found
 
 
-def _wish(binding: Binding) -> Resources:
-    # What goes, or is kept back by somebody else, gets no more than it has.
-    if binding.is_deleting or (binding.is_suspended and not binding.is_held):
-        return binding.assigned
-    return binding.demand.maximum(binding.assigned)
+class Workings:
+    """Everything that was worked out for a tree of the same quotas, shared in the same way."""
+
+    def __init__(self, seen: Situation) -> None:
+        self._seen = seen  # as it was planned last
+        self._leaves: dict[str, Leaf] = {}  # with the asks that count
+        self._asks: dict[str, tuple[Ask, ...]] = {}
+        self._stored: dict[str, Stored] = {}
+        self._sums = Sums(seen.tree)
+        self._standings: dict[str, Standing] = {}
+        self._lowerings: dict[str, dict[str, int]] = {}
+        self._raises: dict[str, dict[str, int]] = {}
+        self._behind: set[str] = set()  # those for which other than what they should have is published
+        self._outlooks: dict[str, Outlook] = {}
+        self._hindered: dict[str, Obstacle] = {}
+        self._restless: set[str] = set()  # those that may be other by time alone, or had something left to do
+        names = [name for name in seen.tree.leaves() if name in seen.leaves]
+        figures = {name: self._figures(seen, name) for name in names}
+        self._runtimes = Runtimes(
+            seen.tree,
+            {name: request for name, (request, _) in figures.items()},
+            {name: used for name, (_, used) in figures.items()},
+        )
+
+    @property
+    def leaves(self) -> set[str]:
+        """All that are known."""
+        return set(self._leaves)
+
+    def is_of(self, seen: Situation) -> bool:
+        """Whether they are of the tree that is seen."""
+        last = self._seen
+        return (
+            seen.root.mode != FAIR_SHARE
+            and seen.root == last.root
+            and (seen.tree.nodes is last.tree.nodes or seen.tree.nodes == last.tree.nodes)
+            and (seen.tree.scales_min, seen.tree.keeps_used) == (last.tree.scales_min, last.tree.keeps_used)
+        )
+
+    def concerned(self, seen: Situation) -> Collection[str]:
+        """The leaves that are looked at for the next plan."""
+        is_whole = seen.touched is None or not self.is_of(seen) or seen.tree.total != self._seen.tree.total
+        return seen.leaves.keys() if is_whole else {*(seen.touched or ()), *self._restless}
+
+    def take(self, seen: Situation) -> set[str]:
+        """Take in the leaves that may be other than they were: what they ask for, and what they use; which they are."""
+        touched = {name for name in {*(seen.touched or ()), *self._restless} if name in self._runtimes}
+        for name in touched:
+            request, used = self._figures(seen, name)
+            self._runtimes.ask(name, request)
+            self._runtimes.use(name, used)
+        if seen.tree.total != self._seen.tree.total:
+            self._runtimes.set_total(seen.tree.total)
+        return touched
+
+    def plan(self, seen: Situation, touched: set[str]) -> Plan:
+        """What to do next; the leaves that were touched are taken in already."""
+        news = self._settle(seen, touched)
+        grants = None
+        if seen.root.mode == FAIR_SHARE:
+            grants = _grants(seen, self._leaves)
+            self._standings |= {name: _granted(self._standings[name], grants, seen.tree, name) for name in self._leaves}
+        changed = self._publish(seen, touched | news, grants)
+        self._look(seen, touched | changed, {} if grants is None else _displaced(self._leaves, grants))
+        self._seen = seen
+        return self._found(frozenset(news | touched | _above(seen.tree, touched)))
+
+    def _figures(self, seen: Situation, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """What a leaf asks for and uses now; the rest of it is noted."""
+        leaf = seen.leaves.get(name)
+        if leaf is None:
+            for table in (self._leaves, self._asks, self._stored):
+                table.pop(name, None)
+            self._sums.put(name)
+            return {}, {}
+        asks = self._asks[name] = leaf.open_asks(seen.now)
+        stored = self._stored[name] = leaf.stored
+        self._leaves[name] = replace(leaf, asks=asks)
+        runs = None if leaf.running is None else running.total(leaf.running)
+        self._sums.put(name, Part(stored.ceilings, leaf.used, leaf.held, runs))
+        return unit.asked(demand(leaf.bindings, asks)), unit.asked(leaf.used)
+
+    def _settle(self, seen: Situation, touched: set[str]) -> set[str]:
+        """Work out what everybody may use; whose standing is another for it."""
+        tree = seen.tree
+        if not self._standings:
+            affected = {node.name for node in tree.order if node is not None}
+        else:
+            changed = self._runtimes.settle()
+            affected = touched | _above(tree, touched) | changed
+            # What of a min is kept depends on what its parent has, whether or not anything else comes of it.
+            for name in (*changed, *([ROOT] if tree.total != self._seen.tree.total else ())):
+                affected.update(tree.children(name))
+        news = set()
+        for name in affected:
+            standing = self._runtimes.standing(name)
+            if self._standings.get(name) != standing:
+                self._standings[name] = standing
+                news.add(name)
+        return news
+
+    def _publish(self, seen: Situation, concerned: Iterable[str], grants: Grants | None) -> set[str]:
+        """Work out what is to be published; the leaves for which that is another than it was."""
+        tree, before, were_published = seen.tree, dict(self._lowerings), self._published
+        for name in concerned:
+            self._lowerings.pop(name, None)
+            self._behind.discard(name)
+            stored = self._stored.get(name)
+            if stored is None:
+                continue  # a parent, or a leaf that has no account yet
+            wanted = self._standings[name].runtime
+            self._lowerings |= publication.lowerings({name: wanted}, {name: stored})
+            if wanted != stored.published:
+                self._behind.add(name)
+        self._raises = {}
+        if self._behind and not self._lowerings:
+            if grants is not None:
+                tree = replace(tree, total=base(tree))  # no more than was promised
+            runtimes = {name: self._standings[name].runtime for name in self._behind | _above(tree, self._behind)}
+            self._raises = publication.raises(tree, runtimes, self._stored, self._behind, self._sums)
+        changed = {
+            name for name in before.keys() | self._lowerings.keys() if before.get(name) != self._lowerings.get(name)
+        }
+        return changed | (were_published ^ self._published)
+
+    @property
+    def _published(self) -> set[str]:
+        return set(self._lowerings or self._raises)
+
+    def _look(self, seen: Situation, names: set[str], displaced: Mapping[str, list[Displacement]]) -> None:
+        """See what follows in these leaves."""
+        published = self._published
+        for name in names:
+            before = self._outlooks.pop(name, None)
+            self._restless.discard(name)
+            for key in before.hindered if before else ():
+                self._hindered.pop(key, None)
+        for name in names:
+            leaf = self._leaves.get(name)
+            if leaf is None:
+                continue
+            # What it is about to lose is not given away any more.
+            leaf = replace(leaf, published=self._lowerings.get(name, leaf.published))
+            found = self._outlooks[name] = outlook.look(
+                seen, name, leaf, is_rising=name in published, displaced=displaced.get(name, ())
+            )
+            self._hindered |= found.hindered
+            if not found.is_quiet:
+                self._restless.add(name)
+
+    def _found(self, news: frozenset[str]) -> Plan:
+        active = [(name, self._outlooks[name]) for name in sorted(self._restless)]
+        return Plan(
+            lowerings=dict(self._lowerings),
+            raises=self._raises,
+            standings=self._standings,
+            asks=self._asks,
+            sums=self._sums,
+            news=news,
+            releases=[one for _, found in active for one in found.releases],
+            wakes=[one for _, found in active for one in found.wakes],
+            displacements=[one for _, found in active for one in found.displacements],
+            labels=[one for _, found in active for one in found.labels],
+            hindered=self._hindered,
+            over_since={name: found.over_since for name, found in active if found.over_since is not None},
+            next_look=min((found.next_look for _, found in active if found.next_look is not None), default=None),
+        )
 
 
-def _open_asks(leaf: Leaf, now: str) -> tuple[Ask, ...]:
-    there = {str(one.key): one.assigned for one in leaf.bindings if not one.is_deleting}
-    # New bindings are held, not refused: an ask without its binding is of one that is gone, and wants nothing more.
-    return tuple(one for one in ask.open_asks(leaf.asks, there, now) if one.binding in there)
+def _above(tree: Tree, names: Iterable[str]) -> set[str]:
+    return {above for name in names for above in tree.ancestors(name)}
 
 
-def _fill(seen: Situation, name: str, leaf: Leaf, found: Plan) -> Iterator[float]:
-    """Releases, wakes and displacements of one leaf; when to look again."""
-    node, is_runtime = seen.tree.nodes[name], seen.root.mode != FAIR_SHARE
-    inside = [occupant.occupying(one) for one in leaf.bindings if one.assigned and not one.is_deleting]
-    room = Room(
-        unit.quantities(leaf.published),
-        unit.quantities(node.min),
-        leaf.used,
-        occupant.sum_of(one for one in inside if not one.is_preemptible),
-    )
-    if is_runtime:
-        yield from _reclaim(seen, name, leaf, inside, found)
-    if any(one.leaf == name for one in found.displacements):
-        return  # what is freed is seen when it is free
-    asked = {one.binding: one.charge for one in leaf.asks}
-    by_name = {str(one.key): one for one in leaf.bindings if not one.is_deleting}
-    for one in _in_order(_unfinished(by_name.values(), asked)):
-        if room.obstacle(one) is None:
-            room = room.take(one)
-            binding = by_name[one.name]
-            if binding.scheduled_reason in REFUSED and one.name not in seen.resting:
-                found.wakes.append(binding)
-    waiting = list(_waiting(by_name.values(), asked))
-    released, hindered = release.choose((one for one in waiting if one.name not in seen.resting), room)
-    found.releases.extend(by_name[one.name] for one in released)
-    found.hindered.update(hindered)
-    if is_runtime and not released and name not in found.published:  # what is about to be raised may be enough
-        _preempt(name, [one for one in waiting if one.name in hindered], inside, room, by_name, found)
-
-
-def _waiting(bindings: Iterable[Binding], asked: Mapping[str, Resources]) -> Iterator[Occupant]:
-    """What is held, with all that it is known to cost: of one that was displaced, every copy that it was refused."""
-    for one in bindings:
-        if one.is_held:
-            found = occupant.waiting(one)
-            yield replace(found, charge=found.charge.maximum(asked.get(found.name, NOTHING)))
-
-
-def _unfinished(bindings: Iterable[Binding], asked: Mapping[str, Resources]) -> Iterator[Occupant]:
-    """What each that is not held has yet to get: all of it where it has no clusters, else what it was refused."""
-    for one in bindings:
-        if one.is_suspended:
-            continue
-        name, is_refused = str(one.key), one.scheduled_reason in REFUSED
-        if not one.clusters and one.scheduled_reason and not is_refused:
-            continue  # no cluster can take it: nothing is kept for it
-        if one.clusters and not is_refused and name not in asked:
-            continue
-        wish = _wish(one).maximum(asked.get(name, NOTHING))
-        yield replace(occupant.occupying(one), charge=wish - one.assigned)
-
-
-def _grants(seen: Situation, used: Mapping[str, Steps]) -> Grants:
+def _grants(seen: Situation, leaves: Mapping[str, Leaf]) -> Grants:
     waiting: list[Workload] = []
-    running: list[Workload] = []
-    for name, leaf in seen.leaves.items():
-        if name not in seen.tree.nodes:
-            continue
+    present: list[Workload] = []
+    for name, leaf in leaves.items():
         asked = {one.binding: one.charge for one in leaf.asks}
         there = [one for one in leaf.bindings if not one.is_deleting]
-        held = (one for one in _waiting(there, asked) if one.name not in seen.resting)
-        waiting += (_workload(one, name) for one in (*_unfinished(there, asked), *held))
+        held = (one for one in outlook.waiting(there, asked) if one.name not in seen.resting)
+        waiting += (_workload(one, name) for one in (*outlook.unfinished(there, asked), *held))
         labels = labelling.label(
             (occupant.occupying(one) for one in there if one.assigned), unit.quantities(seen.tree.nodes[name].min)
         )
-        running += (
+        present += (
             _workload(occupant.occupying(one), name, labels[str(one.key)]) for one in there if str(one.key) in labels
         )
-    return grant(seen.tree, used, waiting, running)
+    return grant(seen.tree, {name: unit.asked(leaf.used) for name, leaf in leaves.items()}, waiting, present)
 
 
 def _workload(one: Occupant, leaf: str, label: str = "") -> Workload:
@@ -263,7 +298,7 @@ def _workload(one: Occupant, leaf: str, label: str = "") -> Workload:
     )
 
 
-def _granted(standing: Standing, grants: Grants, name: str, tree: Tree) -> Standing:
+def _granted(standing: Standing, grants: Grants, tree: Tree, name: str) -> Standing:
     runtime, least = grants.runtimes[name], tree.nodes[name].min
     return replace(
         standing,
@@ -274,60 +309,12 @@ def _granted(standing: Standing, grants: Grants, name: str, tree: Tree) -> Stand
     )
 
 
-def _displacements(seen: Situation, grants: Grants) -> Iterator[Displacement]:
+def _displaced(leaves: Mapping[str, Leaf], grants: Grants) -> dict[str, list[Displacement]]:
+    found: dict[str, list[Displacement]] = {}
     if grants.asking is None:
-        return
-    by_name = {str(one.key): one for leaf in seen.leaves.values() for one in leaf.bindings}
+        return found
+    by_name = {str(one.key): one for leaf in leaves.values() for one in leaf.bindings}
     reason = f"makes room for {grants.asking.name} of quota {grants.asking.quota}, which has a right to it"
     for one in grants.displaced:
-        yield Displacement(by_name[one.name], str(one.quota), reason)
-
-
-def _in_order(occupants: Iterable[Occupant]) -> list[Occupant]:
-    return sorted(occupants, key=lambda one: one.rank)
-
-
-def _reclaim(seen: Situation, name: str, leaf: Leaf, inside: list[Occupant], found: Plan) -> Iterator[float]:
-    limit = unit.quantities(leaf.published)
-    charged = occupant.sum_of(inside)
-    over = occupant.exceeded(charged, limit)
-    if not over or not seen.root.reclaims:
-        return
-    since = found.over_since[name] = seen.over_since.get(name, seen.clock)
-    due = since + seen.root.reclaim_delay_seconds
-    if due > seen.clock:
-        yield due
-        return
-    by_name = {str(one.key): one for one in leaf.bindings}
-    reason = (
-        f"quota {name} uses more {', '.join(over)} than it may: others want back what it borrowed, or there is less"
-    )
-    found.displacements.extend(
-        Displacement(by_name[one.name], name, reason) for one in reclaim.choose(inside, charged, limit)
-    )
-
-
-def _preempt(
-    name: str,
-    waiting: Iterable[Occupant],
-    inside: list[Occupant],
-    room: Room,
-    by_name: Mapping[str, Binding],
-    found: Plan,
-) -> None:
-    """Make room for the first that can have it this way; the others wait until that is seen."""
-    for one in _in_order(waiting):
-        displaced = preemption.choose(one, inside, room)
-        if displaced:
-            reason = f"makes room in quota {name} for {one.name}, which has a higher priority"
-            found.displacements.extend(Displacement(by_name[each.name], name, reason) for each in displaced)
-            return
-
-
-def _label(seen: Situation, name: str, leaf: Leaf, found: Plan) -> None:
-    running = {str(one.key): one for one in leaf.bindings if one.assigned and not one.is_deleting}
-    minimum = unit.quantities(seen.tree.nodes[name].min)
-    wanted = labelling.label((occupant.occupying(one) for one in running.values()), minimum)
-    for key, label in wanted.items():
-        if running[key].capacity != label:
-            found.labels.append((running[key], label))
+        found.setdefault(str(one.quota), []).append(Displacement(by_name[one.name], str(one.quota), reason))
+    return found

@@ -9,10 +9,11 @@ Pure: told what is stored, it says what to write next. Whoever writes reads agai
 room is found again when the room is there. Amounts are in steps, resource by resource.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from federation_quota.elastic.node import ROOT
+from federation_quota.elastic.sums import Part, Sums
 from federation_quota.elastic.tree import Tree
 from federation_quota.elastic.unit import Steps
 
@@ -32,6 +33,11 @@ class Stored:
         """What it may come to use without anybody writing to it, or uses already."""
         return max(self.published.get(resource, 0), self.taken.get(resource, 0))
 
+    @property
+    def ceilings(self) -> dict[str, int]:
+        """The same of everything."""
+        return {resource: self.ceiling(resource) for resource in self.published.keys() | self.taken.keys()}
+
 
 def lowerings(wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str, int]]:
     """What to write first: for each leaf that loses anything its whole new runtime, with what it gains left out.
@@ -47,41 +53,49 @@ def lowerings(wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str
     return lowered
 
 
-def raises(tree: Tree, wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str, int]]:
+def raises(
+    tree: Tree,
+    wanted: Table,
+    stored: Mapping[str, Stored],
+    names: Iterable[str] | None = None,
+    sums: Sums | None = None,
+) -> dict[str, dict[str, int]]:
     """What to write once no lowering is left: for each leaf that can gain anything now its whole new runtime.
 
     `wanted` has the runtimes of parents too, and `stored` every leaf of the tree. Raises do not rely on each other, and
     may be written in any order; but what was planned is carried out or dropped before the next plan is made, because
-    two plans could give the same room away.
+    two plans could give the same room away. Whoever knows which leaves have less than is wanted says so in `names`, and
+    whoever keeps the sums of all leaves need not have them made.
     """
-    left = _left(tree, wanted, stored)
+    sums = sums or Sums(tree, {name: Part(leaf.ceilings) for name, leaf in stored.items() if _is_leaf(tree, name)})
+    given: dict[str, dict[str, int]] = {}  # by ancestor, what is raised below it here
     raised: dict[str, dict[str, int]] = {}
-    for name in sorted(wanted):
-        if name not in tree.nodes or tree.nodes[name].is_parent:
+    for name in sorted(wanted if names is None else names):
+        if not _is_leaf(tree, name):
             continue
         leaf = stored.get(name, Stored())
-        path = [left[ancestor] for ancestor in (*tree.ancestors(name), ROOT)]
+        path = [
+            (
+                tree.total if above == ROOT else wanted.get(above, {}),
+                sums.below(above).ceilings,
+                given.setdefault(above, {}),
+            )
+            for above in (*tree.ancestors(name), ROOT)
+        ]
         new: dict[str, int] = {}
         for resource, amount in wanted[name].items():
             # What it has used beyond its runtime is counted already: up to there a raise takes nothing from anybody.
             counted, published = leaf.ceiling(resource), leaf.published.get(resource, 0)
-            room = max(min(above.get(resource, 0) for above in path), 0)
-            new[resource] = max(min(amount, counted + room), published)
-            for above in path:
-                above[resource] = above.get(resource, 0) - max(new[resource] - counted, 0)
+            left = min(
+                there.get(resource, 0) - taken.get(resource, 0) - more.get(resource, 0) for there, taken, more in path
+            )
+            new[resource] = max(min(amount, counted + max(left, 0)), published)
+            for _, _, more in path:
+                more[resource] = more.get(resource, 0) + max(new[resource] - counted, 0)
         if any(amount > leaf.published.get(resource, 0) for resource, amount in new.items()):
             raised[name] = new
     return raised
 
 
-def _left(tree: Tree, wanted: Table, stored: Mapping[str, Stored]) -> dict[str, dict[str, int]]:
-    """Of the root and of every parent what is left of its runtime beside all that is below it."""
-    left = {name: dict(wanted.get(name, {})) for name, node in tree.nodes.items() if node.is_parent}
-    left[ROOT] = dict(tree.total)
-    for name, leaf in stored.items():
-        if name in tree.nodes and not tree.nodes[name].is_parent:
-            for ancestor in (*tree.ancestors(name), ROOT):
-                room = left[ancestor]
-                for resource in leaf.published.keys() | leaf.taken.keys():
-                    room[resource] = room.get(resource, 0) - leaf.ceiling(resource)
-    return left
+def _is_leaf(tree: Tree, name: str) -> bool:
+    return name in tree.nodes and not tree.nodes[name].is_parent

@@ -14,6 +14,8 @@ from federation_quota.elastic.node import ROOT, Node
 from federation_quota.elastic.tree import DEFAULT
 from federation_quota.elastic.unit import Steps
 from federation_quota.label_selector import LabelSelector, SelectorError
+from federation_quota.limits import limit
+from federation_quota.limits.limit import Limit
 from federation_quota.quantity import QuantityError, parse
 
 ELASTIC: Final = "ElasticQuota"
@@ -45,13 +47,19 @@ class Quota:
     own: Reach = NOWHERE
     offered: Reach = NOWHERE
     managers: tuple[Manager, ...] = ()
+    managed: Reach = NOWHERE
+    """The namespaces that its managers may make quotas for."""
     admission: Steps | None = None
     """What may be asked for at most, waiting workloads included; None for no such limit."""
     strict: frozenset[str] = frozenset()
     """The resources whose max may not be set below what is used."""
-    used: Steps = field(default_factory=dict)
-    is_occupied: bool = False
-    """Whether any workload is charged to it, running or waiting."""
+    used: Steps = field(default_factory=dict, compare=False)
+    request: Steps = field(default_factory=dict, compare=False)
+    """What it was last found to be asked for."""
+    is_occupied: bool = field(default=False, compare=False)
+    """Whether any workload is charged to it, running or waiting. Like what is used, it is no part of what it says."""
+    limits: tuple[Limit, ...] = ()
+    """What users and groups may have of it."""
 
     @property
     def name(self) -> str:
@@ -103,10 +111,13 @@ def read(stored: Object, *, is_default_group: bool = False) -> Quota:
             own=own if is_composite else Reach(frozenset({stored["metadata"]["namespace"]})),
             offered=offered,
             managers=tuple(Manager(one["kind"], one["name"]) for one in spec.get("managers") or ()),
+            managed=reach(spec.get("managedNamespaces") or {}),
             admission=_steps(spec, "admission") if spec.get("admission") is not None else None,
             strict=frozenset(spec.get("strictMax") or ()),
             used=_steps(status, "used"),
+            request=_steps(status, "request"),
             is_occupied=bool(status.get("held")) or any(_steps(status, "used").values()),
+            limits=limit.read(spec),
         )
     except (QuantityError, SelectorError, KeyError, TypeError, AttributeError) as error:
         raise QuotaError(f"quota {name} cannot be used: {error}") from error

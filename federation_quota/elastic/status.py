@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federation_quota.condition import Finding
-from federation_quota.elastic import ask
+from federation_quota.elastic import ask, running
 from federation_quota.elastic.ask import Ask
 from federation_quota.elastic.capacity import Holding
+from federation_quota.elastic.running import InCluster
 from federation_quota.elastic.runtime import Standing
 from federation_quota.elastic.unit import Steps, available, quantities, to_json
 from federation_quota.quantity import QuantityError, parse
+from federation_quota.resource_name import COUNT
 
 LONGEST: Final = 65536
 
@@ -32,6 +34,8 @@ class Figures:
     used: Steps
     running: Steps | None = None
     """What its pods were seen to request; None where they were never seen."""
+    clusters: Sequence[InCluster] | None = None
+    """Where; None for a parent."""
     held: int = 0
     asks: Sequence[Ask] = ()
 
@@ -58,7 +62,11 @@ def write(standing: Standing, published: Steps, figures: Figures, generation: in
         "observedGeneration": generation,
     }
     if figures.running is not None:
-        written["running"] = to_json({resource: figures.running.get(resource, 0) for resource in published})
+        # Objects are the federation's: only what pods use is seen in the members.
+        seen = {name: figures.running.get(name, 0) for name in published if not name.startswith(COUNT)}
+        written |= {"running": to_json(seen), "runningSummary": _list(seen)}
+        if figures.clusters is not None:
+            written["clusters"] = running.write(figures.clusters, seen)
     return written
 
 

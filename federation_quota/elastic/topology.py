@@ -9,13 +9,17 @@ A change is judged as a whole, against everything that is stored, and each thing
 - Parents have no workloads. A parent with quotas below it cannot become a leaf, a leaf in use cannot become a parent.
 - A quota may move to another parent whenever all of that holds there.
 - In a tree that keeps what is used, a min is raised only where somebody above can guarantee it.
+- A default group with workloads, and that has no namespaces, stays one: it would be a parent. A namespace in which
+  something runs stays in the system group: what runs there would be charged to nobody, and shared a second time.
+- A namespace is not labelled into a second quota.
 
 What a quota says about resources that its parent does not name is no error: a parent lets those through.
 
-Never here: what can be told from an object alone (`validation`), who the caller is (`may_manage` is told).
+Never here: what can be told from an object alone (`validation`), who the caller is (`delegation`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from federation_quota.elastic.capacity import share_out
@@ -25,8 +29,17 @@ from federation_quota.elastic.quota import COMPOSITE, Quota
 from federation_quota.elastic.tree import DEFAULT, Tree
 from federation_quota.elastic.unit import Steps, quantities
 from federation_quota.field_error import ErrorKind, FieldError, at_key
+from federation_quota.limits import hierarchy as limits
 
 _MOST_NAMED: Final = 5
+
+Labels = Mapping[str, str]
+Busy = Callable[[str], bool]
+"""Whether anything runs in a namespace that is charged to no quota."""
+
+
+def _is_idle(_namespace: str) -> bool:
+    return False
 
 
 def check_quota(forest: Forest, new: Quota, old: Quota | None = None) -> list[FieldError]:
@@ -37,6 +50,7 @@ def check_quota(forest: Forest, new: Quota, old: Quota | None = None) -> list[Fi
     if not errors:
         errors += _min_errors(forest, new)
         errors += _guarantee_errors(forest, new, old)
+        errors += _limit_errors(forest.with_quota(new), new, old)
     return errors
 
 
@@ -57,9 +71,11 @@ def check_quota_deletion(forest: Forest, old: Quota, *, is_namespace_going: bool
     return errors
 
 
-def check_root(forest: Forest, new: Root) -> list[FieldError]:
+def check_root(forest: Forest, new: Root, old: Root | None = None, is_busy: Busy = _is_idle) -> list[FieldError]:
     """What stands against storing a QuotaTree, new or in an old one's place."""
     errors = list(_default_group_errors(forest, new))
+    if old is not None:
+        errors += _losses(forest, old, new, is_busy)
     others = [root.claim for root in forest.roots.values() if root.name != new.name]
     if new.clusters is None and new.name != DEFAULT and new.fixed is None:
         detail = "a tree other than the default one says which clusters it has, or how much there is in spec.total"
@@ -72,40 +88,42 @@ def check_root(forest: Forest, new: Root) -> list[FieldError]:
         for name, other in sorted(clashes.items())[:_MOST_NAMED]:
             detail = f"takes cluster {name}, which is tree {other}'s: a cluster belongs to one tree"
             errors.append(FieldError("spec.clusterSelector", ErrorKind.INVALID, None, detail))
+    errors += _root_limit_errors(forest, new)
     if new.mode == FAIR_SHARE:
-        nested = [one.name for one in forest.quotas.values() if one.tree == new.name and one.node.parent != ROOT]
+        nested = [one.name for one in forest.in_tree(new.name) if one.node.parent != ROOT]
         if nested:
             detail = f"a tree that shares by giving way has one level, and {_names(nested)} have a parent"
             errors.append(FieldError("spec.mode", ErrorKind.FORBIDDEN, new.mode, detail))
     return errors
 
 
-def check_root_deletion(forest: Forest, old: Root) -> list[FieldError]:
-    """What stands against deleting a QuotaTree; the default one exists without, and can always go."""
-    inside = sorted(one.name for one in forest.quotas.values() if one.tree == old.name)
-    if old.name == DEFAULT or not inside:
+def check_root_deletion(forest: Forest, old: Root, is_busy: Busy = _is_idle) -> list[FieldError]:
+    """What stands against deleting a QuotaTree. The default one exists without, and only what it says is lost."""
+    inside = forest.in_tree(old.name)
+    if old.name == DEFAULT:
+        return list(_losses(forest, old, Root(), is_busy))
+    if not inside:
         return []
-    detail = f"has {_names(inside)} in it: delete or move those first"
+    detail = f"has {_names(one.name for one in inside)} in it: delete or move those first"
     return [FieldError("metadata.name", ErrorKind.FORBIDDEN, old.name, detail)]
 
 
-def may_manage(forest: Forest, user: str, groups: Iterable[str], *quotas: Quota | None) -> bool:
-    """Whether somebody who is no administrator may make this change: from the old to the new, either being None.
-
-    One may change what is below a node that names one as its manager, where it was and where it will be; never that
-    node itself. Managers further up manage all that is below.
-    """
-    member_of = set(groups)
-
-    def is_managed(one: Quota) -> bool:
-        return any(
-            manager.name == user if manager.kind == "User" else manager.name in member_of
-            for above in forest.ancestors(one)
-            for manager in above.managers
-        )
-
-    changed = [one for one in quotas if one is not None]
-    return bool(changed) and all(is_managed(one) for one in changed)
+def check_namespace(
+    forest: Forest, name: str, labels: Labels, old: Labels | None = None, is_busy: Busy = _is_idle
+) -> list[FieldError]:
+    """What stands against labelling a namespace so; `old` is how it was labelled, None where it is new."""
+    errors = []
+    claims = forest.quotas_of(name, labels)
+    before = [] if old is None else forest.quotas_of(name, old)
+    if len(claims) > 1 and not {one.name for one in claims} <= {one.name for one in before}:
+        detail = f"{name} would fall under the quotas {_names(one.name for one in claims)}: a namespace has one quota"
+        errors.append(FieldError("metadata.labels", ErrorKind.FORBIDDEN, None, detail))
+    if old is None or not is_busy(name):
+        return errors
+    for root in forest.roots.values():
+        if root.system.covers(name, old) and not root.system.covers(name, labels) and forest.in_tree(root.name):
+            errors.append(_left("metadata.labels", name, root))
+    return errors
 
 
 def _tree_errors(forest: Forest, new: Quota, old: Quota | None) -> Iterator[FieldError]:
@@ -220,6 +238,28 @@ def guarantees(tree: Tree, used: Mapping[str, Steps]) -> dict[str, dict[str, int
     return found
 
 
+def limit_warnings(forest: Forest, new: Quota | Root) -> list[str]:
+    """What whoever stores this should hear about its limits beside those of others."""
+    if not new.limits:
+        return []
+    if isinstance(new, Root):
+        return limits.warnings(replace(forest, roots={**forest.roots, new.name: new}).levels(new.name), limits.ROOT)
+    return limits.warnings(forest.with_quota(new).levels(new.tree), new.name)
+
+
+def _limit_errors(after: Forest, new: Quota, old: Quota | None) -> list[FieldError]:
+    levels = after.levels(new.tree)
+    if not any(one.limits for one in levels.values()):
+        return []
+    is_moved = old is not None and (old.node.parent, old.tree) != (new.node.parent, new.tree)
+    return limits.check(levels, new.name, is_moved=is_moved)
+
+
+def _root_limit_errors(forest: Forest, new: Root) -> list[FieldError]:
+    after = replace(forest, roots={**forest.roots, new.name: new})
+    return limits.check(after.levels(new.name), limits.ROOT)
+
+
 def _default_group_errors(forest: Forest, new: Root) -> Iterator[FieldError]:
     if new.default_group is None:
         return
@@ -234,6 +274,28 @@ def _default_group_errors(forest: Forest, new: Root) -> Iterator[FieldError]:
     elif forest.children(group.name):
         detail = "has quotas below it: the default group is for workloads"
         yield FieldError(path, ErrorKind.INVALID, new.default_group, detail)
+
+
+def _losses(forest: Forest, old: Root, new: Root, is_busy: Busy) -> Iterator[FieldError]:
+    """What may not be taken from a tree while it is in use."""
+    group = forest.quotas.get(old.default_group or "")
+    if group is not None and new.default_group != group.name and group.is_occupied and group.leaf.is_for_nobody:
+        detail = f"{group.name} has workloads, and would be a parent: delete them, or give it their namespaces first"
+        yield FieldError("spec.defaultGroup", ErrorKind.FORBIDDEN, new.default_group, detail)
+    if old.system.is_empty or not forest.in_tree(old.name):
+        return  # nothing is shared
+    for namespace in sorted(old.system.namespaces | forest.namespaces.keys()):
+        labels = forest.namespaces.get(namespace, {})
+        if old.system.covers(namespace, labels) and not new.system.covers(namespace, labels) and is_busy(namespace):
+            yield _left("spec.systemGroup", namespace, old)
+
+
+def _left(field: str, namespace: str, root: Root) -> FieldError:
+    detail = (
+        f"{namespace} cannot leave the system group of tree {root.name} while workloads run there: they would be "
+        "charged to no quota, and what they use would be shared. Delete them first"
+    )
+    return FieldError(field, ErrorKind.FORBIDDEN, None, detail)
 
 
 def _beyond(amounts: Steps, limit: Steps) -> dict[str, tuple[str, str]]:

@@ -39,15 +39,12 @@ class Tree:
     @cached_property
     def order(self) -> list[Node | None]:
         """The nodes, each after its parent; the first is the root, which is no quota."""
-        children: dict[str, list[str]] = {}
-        for name, node in self.nodes.items():
-            children.setdefault(node.parent, []).append(name)
         ordered: list[Node | None] = [None]
         level = [ROOT]
         while level:
             below: list[str] = []
             for parent in level:
-                below += sorted(children.get(parent, ()))
+                below += self.children(parent)
             ordered += [self.nodes[name] for name in below]
             level = below
         return ordered
@@ -64,7 +61,7 @@ class Tree:
 
     def children(self, name: str = ROOT) -> list[str]:
         """The names of a node's children, in order."""
-        return sorted(node.name for node in self.nodes.values() if node.parent == name)
+        return self._children.get(name, [])
 
     def ancestors(self, name: str) -> list[str]:
         """The node's parent, that one's parent, and so on; it ends where a parent is missing or comes again."""
@@ -73,6 +70,15 @@ class Tree:
         while parent in self.nodes and parent not in found:
             found.append(parent)
             parent = self.nodes[parent].parent
+        return found
+
+    @cached_property
+    def _children(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, node in self.nodes.items():
+            found.setdefault(node.parent, []).append(name)
+        for siblings in found.values():
+            siblings.sort()
         return found
 
     def leaves(self) -> list[str]:

@@ -14,6 +14,7 @@ from federation_quota.elastic import unit
 from federation_quota.elastic.forest import FAIR_SHARE, RUNTIME
 from federation_quota.elastic.quota import COMPOSITE
 from federation_quota.field_error import ErrorKind, FieldError, at_key, not_supported
+from federation_quota.limits import validation as limit_rules
 from federation_quota.quantity import ZERO, Quantity
 from federation_quota.resource_name import COUNT, canonical
 from federation_quota.validation import amounts, is_subdomain, name_fault
@@ -48,6 +49,7 @@ def validate_quota(new: Object, old: Object | None = None) -> list[FieldError]:
             errors.append(
                 FieldError(at_key("spec.min", name), ErrorKind.INVALID, str(least), f"{MIN_ABOVE_MAX}, {most}")
             )
+    errors += limit_rules.validate(spec, limits["max"], "spec.max")
     errors += _strict_errors(spec, limits["max"], _map(_map(new.get("status")).get("used")))
     if is_composite:
         errors += _reach_errors(spec, "spec")
@@ -68,7 +70,7 @@ def validate_root(new: Object, old: Object | None = None) -> list[FieldError]:
     if spec is not None and not isinstance(spec, Mapping):
         return [*errors, FieldError("spec", ErrorKind.INVALID, spec, "must be a map")]
     spec = _map(spec)
-    _limits(spec, "total", errors)
+    errors += limit_rules.validate(spec, _limits(spec, "total", errors), "spec.total")
     if spec.get("mode", RUNTIME) not in (RUNTIME, FAIR_SHARE):
         errors.append(not_supported("spec.mode", spec.get("mode"), (RUNTIME, FAIR_SHARE)))
     if spec.get("clusterSelector") is not None:
@@ -183,10 +185,16 @@ def _manager_errors(spec: Object) -> Iterator[FieldError]:
             yield not_supported(f"{path}.kind", one.get("kind"), _SUBJECTS)
         if not isinstance(one.get("name"), str) or not one["name"]:
             yield FieldError(f"{path}.name", ErrorKind.REQUIRED, one.get("name"), "must name a user or a group")
+    managed = spec.get("managedNamespaces")
+    if managed is not None and not isinstance(managed, Mapping):
+        detail = "must have namespaces or a selector"
+        yield FieldError("spec.managedNamespaces", ErrorKind.INVALID, managed, detail)
+    yield from _reach_errors(_map(managed), "spec.managedNamespaces")
     is_leaf = any(spec.get(field) for field in ("namespaces", "offeredTo")) or spec.get("namespaceSelector") is not None
-    if _list(managers) and is_leaf:
-        detail = "a quota for namespaces has nothing below it to manage"
-        yield FieldError("spec.managers", ErrorKind.FORBIDDEN, managers, detail)
+    for field, value in (("managers", _list(managers)), ("managedNamespaces", managed)):
+        if value and is_leaf:
+            detail = "a quota for namespaces has nothing below it to manage"
+            yield FieldError(f"spec.{field}", ErrorKind.FORBIDDEN, value, detail)
 
 
 def _map(value: object) -> Object:

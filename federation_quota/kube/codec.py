@@ -168,7 +168,8 @@ def decode_pod(body: Encoded, tariff: Tariff = STANDARD) -> Pod:
         return Pod(key, None)
     kind, name = _workload(metadata)
     try:
-        footprint = _footprint(_said(spec, status), spec.priority_class_name, kind, name, tariff)
+        is_running = status.phase == pod_usage.RUNNING
+        footprint = _footprint(_said(spec, status), spec.priority_class_name, kind, name, is_running, tariff)
     except (QuantityError, *_ERRORS) as error:
         raise CodecError(f"Pod {key}: {error}") from error
     deleted = metadata.deletion_timestamp
@@ -437,8 +438,9 @@ def _workload(metadata: wire.PodMetadata) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=_MOST_FOOTPRINTS)
-def _footprint(said: _Said, priority_class: str, kind: str, name: str, tariff: Tariff) -> Footprint:
-    return Footprint(_pod_usage(said, tariff), intern(priority_class), Workload(intern(kind), name) if name else None)
+def _footprint(said: _Said, priority_class: str, kind: str, name: str, is_running: bool, tariff: Tariff) -> Footprint:
+    workload = Workload(intern(kind), name) if name else None
+    return Footprint(_pod_usage(said, tariff), intern(priority_class), workload, is_running)
 
 
 @lru_cache(maxsize=_MOST_FOOTPRINTS)

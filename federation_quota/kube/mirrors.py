@@ -17,8 +17,11 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "Prior
 
 
 def claim(binding: Binding) -> Claim:
-    """What a binding claims of the quotas of its namespace."""
-    return Claim(binding.charge, binding.stamp.priority_class)
+    """What a binding claims of the quotas of its namespace, and of whose it is."""
+    stamp = binding.stamp
+    if stamp.owner is None:
+        return Claim(binding.charge, stamp.priority_class)
+    return Claim(binding.charge, stamp.priority_class, stamp.leaf, stamp.owner)
 
 
 class BindingMirror:

@@ -120,7 +120,7 @@ class Reflector(Generic[T]):
         jitter: Jitter = random.random,
     ) -> None:
         self._client = client
-        self._resource = resource
+        self.resource = resource
         self._decode = decode
         self._sink = sink
         self._namespace = namespace
@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
         """How it stands, for people."""
         heard = self.last_heard
         return {
-            "resource": self._resource.plural,
+            "resource": self.resource.plural,
             "server": self._client.connection.server,
             "namespace": self._namespace,
             "synced": self.synced.is_set(),
@@ -265,7 +265,7 @@ class Reflector(Generic[T]):
         items: list[T] = []
         version = 0
         pages = self._client.list(
-            self._resource,
+            self.resource,
             self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
@@ -291,7 +291,7 @@ class Reflector(Generic[T]):
     async def _check_for_rewind(self) -> None:
         """Has the server forgotten what we saw (an etcd that was restored)? It would stay silent until it caught up."""
         pages = self._client.list(
-            self._resource,
+            self.resource,
             self._namespace,
             # By name too, where it reads by name: a role may allow no more.
             label_selector=self._label_selector,
@@ -307,7 +307,7 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         seconds = self._watch_seconds + int(self._watch_seconds * self._jitter())  # not all at the same instant
         async with self._client.watch(
-            self._resource,
+            self.resource,
             self._namespace,
             version=self.version,
             label_selector=self._label_selector,
@@ -327,13 +327,13 @@ class Reflector(Generic[T]):
             event = _EVENT.decode(line)
             body = bytes(event.object)
             if event.type == "ERROR":
-                raise error.from_answer(500, body, request=f"watch of {self._resource.plural}")
+                raise error.from_answer(500, body, request=f"watch of {self.resource.plural}")
             metadata = _OBJECT.decode(body).metadata
             version = int(metadata.version)
         except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-            raise _BrokenStreamError(f"watch of {self._resource.plural}: not an event: {problem}") from problem
+            raise _BrokenStreamError(f"watch of {self.resource.plural}: not an event: {problem}") from problem
         if version < self.version:
-            raise _BrokenStreamError(f"watch of {self._resource.plural}: {version} after {self.version}")
+            raise _BrokenStreamError(f"watch of {self.resource.plural}: {version} after {self.version}")
         if event.type == "BOOKMARK":
             self._sink.bookmark(version)
         else:

@@ -54,6 +54,19 @@ class Account:
         return Lens(self.selector, frozenset(canonical(name) for name in self.limits))
 
     @cached_property
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        """By canonical name, the names that the user wrote for it."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name in self.limits:
+            found[canonical(name)] = (*found.get(canonical(name), ()), name)
+        return found
+
+    @property
+    def title(self) -> str:
+        """What it is called to people."""
+        return f"quota {self.name}"
+
+    @cached_property
     def shape(self) -> str:
         """A short text for the lens: what replicas join for."""
         return self.lens.shape

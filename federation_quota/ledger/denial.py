@@ -1,10 +1,12 @@
 """The words of a refusal: for people in Kubernetes' own form, and field by field for machines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from federation_quota.ledger import domain
 from federation_quota.ledger.judging import Exceeded
+from federation_quota.ledger.level import split
+from federation_quota.resource_name import ADMISSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,7 @@ class Denial:
     quota: str
     exceeded: Sequence[Exceeded]
     namespace: str = ""  # or whichever domain the quota is in
+    title: str = ""  # what a limit of somebody's is called to people; a quota has its name
 
     @property
     def message(self) -> str:
@@ -21,6 +24,8 @@ class Denial:
 
         Where bindings do not account for all that is used, how much that is, and where to look.
         """
+        if domain.is_usage(self.namespace):
+            return self._limit_message
         text = f"exceeded quota: {self.quota}, requested: {self.requested}, used: {self.used}, limited: {self.limited}"
         unbound = ",".join(f"{one.name}={one.unbound}" for one in self._sorted if not one.unbound.is_zero)
         if not unbound:
@@ -29,6 +34,21 @@ class Denial:
             f"{text} (used includes {unbound} that pods in member clusters use and no binding accounts for: "
             "see status.clusters of the quota)"
         )
+
+    @property
+    def _limit_message(self) -> str:
+        """`exceeded limit of user alice on vision, requested: cpu=3, used: cpu=8, limited: cpu=10`, node by node."""
+        nodes: dict[str, list[Exceeded]] = {}
+        for one in self._sorted:
+            resource, node = split(one.name)
+            nodes.setdefault(node, []).append(replace(one, name=resource))
+        told = [
+            (f"on {node}" if node else "in the whole tree", Denial("", here)) for node, here in sorted(nodes.items())
+        ]
+        parts = (
+            f"{where}, requested: {one.requested}, used: {one.used}, limited: {one.limited}" for where, one in told
+        )
+        return f"exceeded {self.title} {'; '.join(parts)}"
 
     @property
     def requested(self) -> str:
@@ -59,9 +79,13 @@ class Denial:
         ]
 
     def _field(self, resource: str) -> str:
+        if domain.is_usage(self.namespace):
+            return f"usageaccounts/{self.quota}/{resource}"
         if not domain.is_leaf(self.namespace):
             return f"karmadaquotas/{self.quota}/spec.hard[{resource}]"
         kind = "elasticquotas" if "/" in self.quota else "compositeelasticquotas"
+        if resource.startswith(ADMISSION):
+            return f"{kind}/{self.quota}/spec.admission[{resource.removeprefix(ADMISSION)}]"
         return f"{kind}/{self.quota}/status.runtime[{resource}]"
 
     @property

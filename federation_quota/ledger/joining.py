@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from federation_quota.ledger import domain
 from federation_quota.ledger.account import MOST_RESERVATIONS, Account
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import EXPIRY_SECONDS, proved
@@ -35,12 +36,13 @@ class Journal:
         self._drop(now)
 
     def recent(self, namespace: str, view: View, now: float) -> list[Reservation]:
-        """The admissions in a namespace whose writes may still come."""
+        """The admissions in a namespace, or any other domain, whose writes may still come."""
         self._drop(now)
         return [
-            one.reservation
+            found
             for one in self._admissions
-            if one.namespace == namespace and proved(namespace, one.reservation, view) is None
+            if (found := charged(namespace, one.namespace, one.reservation, view))
+            and proved(one.namespace, one.reservation, view) is None
         ]
 
     def all_recent(self, view: View, now: float) -> dict[str, tuple[Reservation, ...]]:
@@ -55,6 +57,18 @@ class Journal:
     def _drop(self, now: float) -> None:
         while self._admissions and now - self._admissions[0].at > self._expiry_seconds:
             self._admissions.popleft()
+
+
+def charged(place: str, namespace: str, reservation: Reservation, view: View) -> Reservation | None:
+    """What was admitted in a namespace, as it is charged in a domain; None where it is not.
+
+    What users and groups are charged with is not noted apart: limits that come later say whom it is charged to.
+    """
+    if place == namespace:
+        return reservation
+    if domain.is_usage(place) and domain.is_namespace(namespace) and place in view.domains_of(reservation.claim):
+        return replace(reservation, binding=f"{namespace}/{reservation.binding}")
+    return None
 
 
 def has_joined(account: Account, replica: str) -> bool:

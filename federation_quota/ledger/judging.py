@@ -31,8 +31,8 @@ class Ask:
 
     @property
     def increases(self) -> bool:
-        """Whether any account could have to grow for it: more of anything, or arriving in another class."""
-        if self.new.priority_class != self.old.priority_class:
+        """Whether any account could have to grow for it: more of anything, or arriving where it was not."""
+        if not self.new.is_beside(self.old):
             return bool(self.new.charge)
         return any(amount > self.old.charge[name] for name, amount in self.new.charge.items())
 
@@ -108,7 +108,8 @@ class Books:
         """Judge one ask. The caller has made sure that the account is active and that the view has reached it."""
         account, lens = self.account, self.account.lens
         new, old = lens.cost(ask.new), lens.cost(ask.old)
-        increased = [name for name in account.limits if new[canonical(name)] > old[canonical(name)]]
+        grown = (resource for resource, amount in new.items() if amount > old[resource])
+        increased = [name for resource in grown for name in account.names.get(resource, ())]
         if not increased:
             return Unaffected()
         requested = new - old

@@ -8,7 +8,7 @@ brought is joined by whoever is there.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from federation_quota.ledger import joining, settling
+from federation_quota.ledger import domain, joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.view import View
@@ -29,9 +29,18 @@ def execute(account: Account, replicas: Mapping[str, Legacy | None], view: View)
     """
     for replica, legacy in sorted(replicas.items()):
         if legacy is not None and not joining.has_joined(account, replica):
-            left = legacy.admissions.get(account.namespace, ())
+            left = _left_for(account.namespace, legacy, view)
             proofs = {one.id: settling.proved(account.namespace, one, view) for one in left}
             brought = [one for one in left if proofs[one.id] is None]
             observed = max([legacy.observed, *(proof for proof in proofs.values() if proof is not None)])
             account = joining.join(account, replica, brought, observed)
     return account
+
+
+def _left_for(place: str, legacy: Legacy, view: View) -> list[Reservation]:
+    if not domain.is_usage(place):
+        return list(legacy.admissions.get(place, ()))
+    charged = (
+        joining.charged(place, namespace, one, view) for namespace, here in legacy.admissions.items() for one in here
+    )
+    return [one for one in charged if one is not None]

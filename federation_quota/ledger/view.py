@@ -5,9 +5,10 @@ ten bindings or ten thousand.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from federation_quota.ledger import domain
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.lens import Lens
 from federation_quota.quantity import Quantity
@@ -44,6 +45,9 @@ class View:
         self._listed_at = 0  # the last list holds everything up to here: events that old are in it
         self._namespaces: dict[str, _Namespace] = {}
         self._tombstones: OrderedDict[tuple[str, str], Tombstone] = OrderedDict()
+        # Whose accounts a claim is charged to, beside those of its namespace; None: there are no such accounts.
+        self._domains_of: Callable[[Claim], Iterable[str]] | None = None
+        self._owned: dict[str, _Namespace] = {}
 
     def upsert(self, namespace: str, name: str, entry: Entry) -> None:
         """A binding was stored. Events may come again: an older version never replaces a newer one."""
@@ -57,6 +61,7 @@ class View:
                 self._namespaces[namespace] = _Namespace({name: entry})
             else:
                 here.put(name, entry)
+            self._charge(namespace, name, known, entry)
         self.reach(entry.version)
 
     def delete(self, namespace: str, name: str, uid: str, version: int) -> None:
@@ -69,6 +74,7 @@ class View:
             here.put(name, None)
             if not here.entries:
                 del self._namespaces[namespace]
+            self._charge(namespace, name, known, None)
         buried = self._tombstones.get((namespace, name))
         if buried is None or buried.version < version:
             self._tombstones[namespace, name] = Tombstone(uid, version)
@@ -93,23 +99,46 @@ class View:
         # A list may be older than what was seen before only if the store itself went back: then this is what is true.
         self.version = self._listed_at = version
         self._tombstones = OrderedDict((key, dead) for key, dead in self._tombstones.items() if dead.version <= version)
+        self.charge_to(self._domains_of)
+
+    def charge_to(self, domains_of: Callable[[Claim], Iterable[str]] | None) -> None:
+        """From now on claims are charged to these, too: every stored one, anew. None: to nobody."""
+        self._domains_of = domains_of
+        self._owned = {}
+        for namespace, here in self._namespaces.items() if domains_of else ():
+            if domain.is_namespace(namespace):
+                for name, entry in here.entries.items():
+                    self._charge(namespace, name, None, entry)
+
+    @property
+    def has_owners(self) -> bool:
+        """Whether claims are charged to anybody beside the accounts of their namespaces."""
+        return self._domains_of is not None
+
+    def domains_of(self, claim: Claim) -> Iterable[str]:
+        """Whose accounts a claim is charged to, beside those of its namespace."""
+        return self._domains_of(claim) if self._domains_of else ()
 
     def reach(self, version: int) -> None:
         """Everything up to that version has been seen: the version of an event, or of a bookmark."""
         self.version = max(self.version, version)
 
     def get(self, namespace: str, name: str) -> Entry | None:
-        """The binding of that name, if it is stored."""
+        """The binding of that name, if it is stored; in a user's or group's domain, whoever pays for it."""
+        if domain.is_usage(namespace):
+            namespace, name = domain.binding_in(namespace, name)
         here = self._namespaces.get(namespace)
         return here.entries.get(name) if here else None
 
     def tombstone(self, namespace: str, name: str) -> Tombstone | None:
         """The latest deletion of that name, if it is remembered."""
+        if domain.is_usage(namespace):
+            namespace, name = domain.binding_in(namespace, name)
         return self._tombstones.get((namespace, name))
 
     def entries(self, namespace: str) -> Mapping[str, Entry]:
         """All bindings of a namespace."""
-        here = self._namespaces.get(namespace)
+        here = self._here(namespace)
         return here.entries if here else {}
 
     def newest(self, *namespaces: str) -> int:
@@ -122,13 +151,32 @@ class View:
 
     def faults(self, namespace: str) -> Mapping[str, str]:
         """The bindings of a namespace whose cost is not known in full, and why. Nobody can judge beside them."""
-        here = self._namespaces.get(namespace)
+        here = self._here(namespace)
         return here.faults if here else {}
 
     def spent(self, namespace: str, lens: Lens) -> Resources:
         """What the stored bindings of a namespace cost, as that lens sees them."""
-        here = self._namespaces.get(namespace)
+        here = self._here(namespace)
         return here.total(lens) if here else NOTHING
+
+    def _here(self, namespace: str) -> "_Namespace | None":
+        return (self._owned if domain.is_usage(namespace) else self._namespaces).get(namespace)
+
+    def _charge(self, namespace: str, name: str, before: Entry | None, after: Entry | None) -> None:
+        """Bring the domains in line of those who pay for a binding as it was, and as it is."""
+        if self._domains_of is None:
+            return
+        left = set(self._domains_of(before.claim)) if before else set()
+        called = f"{namespace}/{name}"
+        for place in self._domains_of(after.claim) if after else ():
+            left.discard(place)
+            if (here := self._owned.get(place)) is None:
+                here = self._owned[place] = _Namespace({})
+            here.put(called, after)
+        for place in left:
+            self._owned[place].put(called, None)
+            if not self._owned[place].entries:
+                del self._owned[place]
 
 
 class _Namespace:

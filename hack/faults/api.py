@@ -66,7 +66,7 @@ async def connected(federation: Federation) -> AsyncIterator[Api]:
         raise RuntimeError("there is no federation")
     authority = Authority(federation.directory.pki / FEDERATION, f"{FEDERATION}-ca")
     context = ssl.create_default_context(cafile=str(authority.certificate))
-    context.load_cert_chain(*authority.issue("load", common_name="load", organization=MASTERS))
+    context.load_cert_chain(*authority.issue("load", common_name="load", organizations=[MASTERS]))
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS, sock_connect=5)
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:

@@ -138,7 +138,7 @@ async def opened(federation: Federation, port: int, rng: random.Random) -> Async
     """A gateway to the federation's API server on that port."""
     authority = Authority(federation.directory.pki / FEDERATION, f"{FEDERATION}-ca")
     there = ssl.create_default_context(cafile=str(authority.certificate))
-    there.load_cert_chain(*authority.issue("gateway-client", common_name="gateway", organization=MASTERS))
+    there.load_cert_chain(*authority.issue("gateway-client", common_name="gateway", organizations=[MASTERS]))
     here = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.certificate))
     here.verify_mode = ssl.CERT_REQUIRED
     here.load_cert_chain(*authority.issue("gateway", common_name="gateway"))

@@ -7,6 +7,7 @@ a life cycle of their own and are not made here.
 import datetime
 import ipaddress
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
@@ -27,7 +28,7 @@ class Authority:
         self._key_path = folder / "ca.key"
         if not self.certificate.exists():
             key = _write_key(self._key_path)
-            subject = _subject(name, organization=None)
+            subject = _subject(name)
             builder = (
                 _builder(subject, subject, key.public_key())
                 .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -35,8 +36,8 @@ class Authority:
             )
             _write(self.certificate, builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, common_name: str, organization: str | None = None) -> tuple[Path, Path]:
-        """Certificate and key for a server on loopback that is also a client of that name and group."""
+    def issue(self, name: str, *, common_name: str, organizations: Sequence[str] = ()) -> tuple[Path, Path]:
+        """Certificate and key for a server on loopback that is also a client of that name and those groups."""
         certificate, key_path = self._folder / f"{name}.crt", self._folder / f"{name}.key"
         if certificate.exists():
             return certificate, key_path
@@ -46,7 +47,7 @@ class Authority:
         key = _write_key(key_path)
         loopback = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         builder = (
-            _builder(_subject(common_name, organization), authority.subject, key.public_key())
+            _builder(_subject(common_name, organizations), authority.subject, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(is_authority=False), critical=True)
             .add_extension(
@@ -89,11 +90,9 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
     )
 
 
-def _subject(common_name: str, organization: str | None) -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
-    if organization:
-        attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-    return x509.Name(attributes)
+def _subject(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name), *groups])
 
 
 def _usage(*, is_authority: bool) -> x509.KeyUsage:

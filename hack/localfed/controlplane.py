@@ -4,6 +4,7 @@ Pure description: paths, ports and flags become `Spec`s. Certificates and kubeco
 the flags name them; nothing is started here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,16 +57,16 @@ class Cluster:
         """The file of its static bearer tokens."""
         return self.directory.pki / self.name / "tokens.csv"
 
-    def access(self, identity: str, user: str | None = None) -> kubeconfig.Access:
+    def access(self, identity: str, user: str | None = None, groups: Sequence[str] = ()) -> kubeconfig.Access:
         """An identity of its own for each program. All may do everything, but for a named user, whom roles are for."""
-        group = None if user else MASTERS
-        certificate, key = self.authority.issue(identity, common_name=user or identity, organization=group)
+        groups = groups if user else [MASTERS]
+        certificate, key = self.authority.issue(identity, common_name=user or identity, organizations=groups)
         return kubeconfig.Access(self.name, self.server, self.authority.certificate, certificate, key)
 
-    def kubeconfig(self, identity: str, user: str | None = None) -> Path:
-        """The kubeconfig file of a program."""
+    def kubeconfig(self, identity: str, user: str | None = None, groups: Sequence[str] = ()) -> Path:
+        """The kubeconfig file of a program, or of a person."""
         path = self.directory.pki / self.name / f"{identity}.kubeconfig"
-        return path if path.exists() else kubeconfig.write(path, [self.access(identity, user)])
+        return path if path.exists() else kubeconfig.write(path, [self.access(identity, user, groups)])
 
 
 def cluster(directory: Directory, name: str, port: int) -> Cluster:
@@ -176,7 +177,7 @@ def scheduler(cluster: Cluster, programs: Path, port: int) -> Spec:
 
 def _kube_component(cluster: Cluster, config: Path, identity: str, port: int) -> list[str]:
     """The flags that kube-controller-manager and kube-scheduler share."""
-    certificate, key = cluster.authority.issue(identity, common_name=identity, organization=MASTERS)
+    certificate, key = cluster.authority.issue(identity, common_name=identity, organizations=[MASTERS])
     return [
         f"--kubeconfig={config}",
         f"--authentication-kubeconfig={config}",

@@ -99,6 +99,12 @@ class Federation:
         program = Topology(self.directory, self._require()).kubernetes / "kubectl"
         return Kubectl(program, self.directory.kubeconfig, self.directory.path)
 
+    def person(self, name: str, *groups: str) -> Kubectl:
+        """kubectl with a client certificate of that user's own, in these groups, on the federation's API server."""
+        plan = Topology(self.directory, self._require())
+        path = plan.federation.kubeconfig(f"person-{'-'.join((name, *groups))}", name, groups)
+        return Kubectl(plan.kubernetes / "kubectl", path, self.directory.path)
+
     @property
     def shape(self) -> Shape:
         """What it was asked to be: `up` with it starts again what has died."""

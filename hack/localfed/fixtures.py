@@ -16,7 +16,10 @@ from localfed.guard import Guard
 
 # With failover: a member that is tainted NoExecute loses its workloads to the others.
 FAILOVER = ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction=true"]
-SHAPE = Shape(members=2, nodes=2, quota=2, flags={"karmada-controller-manager": FAILOVER})
+# Who has no owner's rights, and who gives them.
+OWNERS = ["--ownerless-groups=robots", "--owner-administrators=steward"]
+FLAGS = {"karmada-controller-manager": FAILOVER, "quota-webhook-1": OWNERS, "quota-webhook-2": OWNERS}
+SHAPE = Shape(members=2, nodes=2, quota=2, flags=FLAGS)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Answer
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
-from federation_quota.ledger import settling
+from federation_quota.ledger import domain, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
@@ -26,6 +26,8 @@ from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.ledger.view import Entry
+from federation_quota.limits import usage
+from federation_quota.limits.subject import Subject
 from tests.simulation import clock
 
 NAMESPACE = "test"
@@ -45,6 +47,18 @@ def in_simulated_time(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> 
         clock.run(test(*args, **kwargs))
 
     return run
+
+
+def opened(subject: Subject) -> Account:
+    """A user's or group's account as it is made."""
+    manifest = usage.manifest(subject)
+    return usage.read({**manifest, "metadata": {**manifest["metadata"], "uid": "", "resourceVersion": "0"}})
+
+
+def as_stored(account: Account, current: Account) -> Account:
+    """The account as an API server keeps it: of a write it takes the status, never the spec."""
+    stored = replace(account, limits=current.limits, selector=current.selector)
+    return replace(stored, sight=None) if isinstance(stored, usage.UsageAccount) else stored
 
 
 class Bookstore(Store):
@@ -98,6 +112,11 @@ class Bookstore(Store):
         self.reads += 1
         return self.accounts.get(name)
 
+    async def open(self, subject: Subject) -> Account:
+        await self._answer()
+        known = self.accounts.get(subject.account)
+        return known or self.put(opened(subject))
+
     async def write(self, account: Account) -> Account:
         self.attempts.append(account.name)
         await self._answer()
@@ -113,13 +132,17 @@ class Bookstore(Store):
         if current is None or (current.version, current.uid) != (account.version, account.uid):
             raise ConflictError
         # The status is written, the spec never.
-        stored = self.put(replace(account, limits=current.limits, selector=current.selector))
+        stored = self.put(as_stored(account, current))
         self.writes.append(stored)
         if self.lost_answers:
             self.lost_answers -= 1
             raise UnreachableError("the answer was lost")
         await self._answer()
         return stored
+
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        await self._answer()
+        return True
 
     async def is_stored(self, account: Account) -> bool:
         await self._answer()
@@ -129,13 +152,15 @@ class Bookstore(Store):
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._answer()
         self.looks.append(binding)
-        entry = self.bindings.get(binding)
+        name = domain.binding_in(namespace, binding).name if domain.is_usage(namespace) else binding
+        entry = self.bindings.get(name)
         return LiveLook(entry.version if entry else None)
 
     async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         await self._answer()
         self.lists += 1
-        return {name: entry.version for name, entry in self.bindings.items()}
+        prefix = f"{NAMESPACE}/" if domain.is_usage(namespace) else ""
+        return {prefix + name: entry.version for name, entry in self.bindings.items()}
 
     async def version(self) -> int:
         await self._answer()

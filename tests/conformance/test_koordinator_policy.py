@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from federation_quota.elastic import admission, reclaim, topology
+from federation_quota.binding import Binding, ObjectKey, TemplateRef
+from federation_quota.elastic import leaf, reclaim, topology
 from federation_quota.elastic.forest import Forest, Root
 from federation_quota.elastic.node import ROOT, Node, filled_weight
 from federation_quota.elastic.occupant import Occupant
@@ -21,7 +22,11 @@ from federation_quota.elastic.runtime import Runtimes
 from federation_quota.elastic.tree import Tree
 from federation_quota.elastic.unit import asked
 from federation_quota.elastic.validation import validate_quota
+from federation_quota.ledger.claim import NO_CLAIM
+from federation_quota.ledger.judging import Admitted, Ask, Books, Refused, Unaffected
+from federation_quota.ledger.view import Entry, View
 from federation_quota.quantity import Quantity, parse
+from federation_quota.resource_name import ADMISSION
 from federation_quota.resources import Resources
 from tests.conformance.overrides import Override
 from tests.conformance.vectors import Case, load_sections, sectioned
@@ -68,18 +73,18 @@ def first_pods() -> list[Any]:
 
 def check_prefilter(case: Case) -> None:
     pod = amounts({name: amount for name, amount in case["pod"].items() if name != "nonPreemptible"})
-    asking = Occupant("pod", pod, is_preemptible=not case["pod"].get("nonPreemptible", False))
+    pending = Occupant("pod", pod, is_preemptible=not case["pod"].get("nonPreemptible", False))
     if "assigned" in case:
         inside = [
             Occupant(str(number), amounts({"cpu": cpu, "memory": memory}), is_preemptible=not is_for_good)
             for number, (cpu, memory, is_for_good) in enumerate(case["assigned"])
         ]
-        leaf = room(limits(runtime_of(case, [*inside, asking])), limits(case["min"]), inside)
+        there = room(limits(runtime_of(case, [*inside, pending])), limits(case["min"]), inside)
     else:
         # Without runtime, max is the limit, and none is given here.
         limit = case["limit"] if case.get("enableRuntimeQuota", True) else {}
-        leaf = room(limits(limit), {}, [])
-    obstacle = leaf.obstacle(asking)
+        there = room(limits(limit), {}, [])
+    obstacle = there.obstacle(pending)
     assert ("Success" if obstacle is None else "Unschedulable") == case["expected"]
     if obstacle is None:
         return
@@ -100,26 +105,35 @@ def runtime_of(case: Case, occupants: list[Occupant]) -> dict[str, int]:
 
 
 def check_admission(case: Case) -> None:
+    """As a leaf's account judges it. Where there is no annotation the peer takes max: here one says so."""
+    taken_in = case.get("admissionAnnotation") or case.get("max", {})
+    known: dict[str, Any] = case.get("onConflictChildRequest") or case.get("childRequest") or {}
+    account = leaf.read(stored({"max": case.get("max", {}), "admission": taken_in}))
+    view = View()
+    view.upsert(account.namespace, "team/there", Entry("u", 1, leaf.claim(asking("there", known))))
     if case.get("op") == "delete":
         # Nothing grows when something goes.
-        assert admission.exceeded({"cpu": 0}, {"cpu": 1}, {}, {"cpu": 1}) == []
+        ask = Ask("delete", "team/there", NO_CLAIM, leaf.claim(asking("there", known)), base=1)
+        assert Books(account, view).judge(ask) == Unaffected()
         assert case["expected"] == "no-op"
         return
-    quota = Quota(
-        Node("q", max=steps(case.get("max", {}))),
-        admission=steps(case["admissionAnnotation"]) if "admissionAnnotation" in case else None,
-    )
-    most = admission.limit(quota, Root(limits_requests=True))
-    known: dict[str, Any] = case.get("onConflictChildRequest") or case.get("childRequest") or {}
-    request = steps(known)
+    books = Books(account, view)
     pods: list[dict[str, Any]] = case["pods"] if "pods" in case else [case["pod"]]
-    for pod in pods:
-        over = admission.exceeded(most, request, steps(pod))
-        assert (over == []) is not case["expected"].startswith("deny")
-        for name, amount in steps(pod).items():
-            request[name] = request.get(name, 0) + amount
+    for number, pod in enumerate(pods):
+        name = f"team/pod-{number}"
+        verdict = books.judge(Ask(name, name, leaf.claim(asking(name, pod)), uid=name))
+        assert isinstance(verdict, Refused) is case["expected"].startswith("deny")
+        if isinstance(verdict, Admitted):
+            books.admit(verdict.reservation)
     if "newChildRequest" in case:
-        assert {name: request[name] for name in most} == steps(case["newChildRequest"])
+        asked_for = {name: books.used[f"{ADMISSION}{name}"] for name in taken_in}
+        assert steps({name: str(amount) for name, amount in asked_for.items()}) == steps(case["newChildRequest"])
+
+
+def asking(name: str, amounts_asked: dict[str, Any]) -> Binding:
+    """A binding that waits."""
+    template = TemplateRef("v1", "Pod", "team", name)
+    return Binding(ObjectKey("team", name), name, 1, template, demand=Resources.parse(amounts_asked))
 
 
 def check_webhook(case: Case) -> None:
@@ -180,7 +194,7 @@ PROOFS: dict[str, Callable[[Case], None]] = {
 
 
 def stored(spec: dict[str, Any], used: dict[str, int] | None = None) -> dict[str, Any]:
-    metadata = {"name": "temp", "namespace": "team"}
+    metadata = {"name": "temp", "namespace": "team", "uid": "u", "resourceVersion": "1"}
     return {"kind": "ElasticQuota", "metadata": metadata, "spec": spec, "status": {"used": used or {}}}
 
 

@@ -22,6 +22,7 @@ FOREIGN_FLAGS = {
     "--flag",
     "--skipped-propagating-apis",
     "--dry-run",
+    "--as",
 }
 FOREIGN_FIELDS = {
     "spec.clusters",

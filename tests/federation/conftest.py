@@ -1,8 +1,11 @@
 """What tests of the product on the real federation may ask for."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from localfed.federation import Federation
+from tests.federation.ledgers import Recorder
 from tests.federation.stage import Stage
 
 
@@ -10,3 +13,10 @@ from tests.federation.stage import Stage
 def stage(federation: Federation, namespace: str) -> Stage:
     """A fresh namespace to act in."""
     return Stage(federation, namespace)
+
+
+@pytest.fixture(scope="module")
+def recorder(federation: Federation) -> Iterator[Recorder]:
+    """Every version of quotas and bindings that is stored while the tests of a module run."""
+    with Recorder(federation).recording() as found:
+        yield found

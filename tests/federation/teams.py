@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from localfed.federation import Federation
@@ -22,10 +22,24 @@ class Teams:
     federation: Federation
     tree: str
     stages: dict[str, Stage]
+    guests: list[Stage] = field(default_factory=list)
 
     def quota(self, team: str) -> dict[str, Any]:
-        """A team's ElasticQuota as it is stored."""
-        return self.stages[team].get("elasticquota", team) or {}
+        """A team's quota as it is stored, or a parent's."""
+        if team in self.stages:
+            return self.stages[team].get("elasticquota", team) or {}
+        return self.federation.kubectl.json("get", "compositeelasticquota", f"{self.tree}-{team}")
+
+    def composite(self, name: str, **spec: Any) -> None:  # noqa: ANN401
+        """One more quota over several namespaces."""
+        self.federation.kubectl.apply(_composite(f"{self.tree}-{name}", {"tree": self.tree, **spec}))
+
+    def namespace(self, name: str, **labels: str) -> Stage:
+        """A namespace without a quota of its own; it goes with the others."""
+        place = {"name": f"{self.tree}-{name}", "labels": labels}
+        self.federation.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": place})
+        self.guests.append(Stage(self.federation, f"{self.tree}-{name}"))
+        return self.guests[-1]
 
     def runtime(self, team: str) -> str:
         """The cpu that a team may use now."""
@@ -34,6 +48,10 @@ class Teams:
     def used(self, team: str) -> str:
         """The cpu that a team uses, as its status says."""
         return str((self.quota(team).get("status") or {}).get("used", {}).get("cpu", ""))
+
+    def running(self, team: str) -> str:
+        """The cpu that a team's pods use in the members, as its status says."""
+        return str((self.quota(team).get("status") or {}).get("running", {}).get("cpu", ""))
 
     def share(self, cluster: str, cpu: str, *, is_ready: bool = True) -> None:
         """A cluster with that much; Karmada schedules nothing to it, because it serves no API."""
@@ -53,28 +71,44 @@ class Teams:
 
 
 @contextmanager
-def sharing(federation: Federation, mins: dict[str, str], **spec: Any) -> Iterator[Teams]:  # noqa: ANN401
-    """Teams with these mins of cpu, in a tree of that specification."""
+def sharing(
+    federation: Federation,
+    mins: dict[str, str],
+    parents: dict[str, str] | None = None,  # of a team, or of a parent: the parent above it
+    **spec: Any,  # noqa: ANN401
+) -> Iterator[Teams]:
+    """Teams with these mins of cpu, in a tree of that specification; those that others are below are parents."""
     tree = f"tree-{uuid.uuid4().hex[:8]}"
-    stages = {team: Stage(federation, f"{tree}-{team}") for team in mins}
+    above = parents or {}
+    stages = {team: Stage(federation, f"{tree}-{team}") for team in mins if team not in above.values()}
     selector = {"clusterSelector": {"matchLabels": {"tree": tree}}}
     objects: list[dict[str, Any]] = [
         {"apiVersion": GROUP, "kind": "QuotaTree", "metadata": {"name": tree}, "spec": {**selector, **spec}}
     ]
     for team, cpu in mins.items():
+        quota = {"tree": tree, "min": {"cpu": cpu}}
+        if team in above:
+            quota["parent"] = f"{tree}-{above[team]}"
+        if team not in stages:
+            objects.append(_composite(f"{tree}-{team}", quota))
+            continue
         place = stages[team].namespace
         objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}})
-        quota = {"tree": tree, "min": {"cpu": cpu}}
         metadata = {"name": team, "namespace": place}
         objects.append({"apiVersion": GROUP, "kind": "ElasticQuota", "metadata": metadata, "spec": quota})
     listed = {"apiVersion": "v1", "kind": "List", "items": objects}
     federation.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
+    teams = Teams(federation, tree, stages)
     try:
-        yield Teams(federation, tree, stages)
+        yield teams
     finally:
-        for stage in stages.values():
+        for stage in (*stages.values(), *teams.guests):
             federation.kubectl("delete", "namespace", stage.namespace, "--wait=false")
         _unregister(federation, tree)
+
+
+def _composite(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": GROUP, "kind": "CompositeElasticQuota", "metadata": {"name": name}, "spec": spec}
 
 
 def _unregister(federation: Federation, tree: str) -> None:

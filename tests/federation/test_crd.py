@@ -339,7 +339,6 @@ def test_elastic_quotas_are_stored_and_tell_their_story(federation: Federation, 
     tree = create(federation, namespace, elastic_object("QuotaTree", "default"))
     assert tree["spec"] == {
         "keepUsed": False,
-        "limitRequests": False,
         "mode": "Runtime",
         "reclaim": {"delaySeconds": 120, "enabled": True},
         "scaleMin": True,

@@ -3,11 +3,15 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
 from federation_quota.hooks import DENY_AT_APPLY_LABEL
+from federation_quota.stamp import QUOTA_NAME_LABEL
+from localfed.federation import Federation
+from tests.federation.grove import Grove, growing
 from tests.federation.manifests import DIVIDED, DUPLICATED, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
 
@@ -232,3 +236,69 @@ class TestDenialAtApply:
         said = apply(stage, deployment("web", 11, "1"), "--dry-run=server")
         assert said.is_ok
         assert len(said.warnings) == 1
+
+
+class TestTrees:
+    """Elastic quotas in trees of their own, with a total of their own."""
+
+    @pytest.fixture
+    def grove(self, federation: Federation, namespace: str) -> Iterator[Grove]:
+        with growing(federation, namespace) as found:
+            found.apply(found.tree(total={"cpu": 10}))
+            yield found
+
+    @pytest.fixture
+    def own(self, grove: Grove, stage: Stage) -> str:
+        """The namespace's quota, in force."""
+        grove.apply(grove.elastic(stage.namespace, min={"cpu": 2}, max={"cpu": 12}))
+        eventually(lambda: self._status(stage).get("shape"), what="every replica has joined it")
+        eventually(lambda: self._status(stage).get("runtime"), what="something is published")
+        return f"{stage.namespace}/quota"
+
+    def _status(self, stage: Stage) -> dict[str, Any]:
+        return (stage.get("elasticquota", "quota") or {}).get("status") or {}
+
+    def test_what_will_go_is_not_talked_about_and_what_waits_is(self, stage: Stage, own: str) -> None:
+        assert apply(stage, deployment("web", 8, "1"), "--dry-run=server").warnings == [], "it could have 10"
+        assert apply(stage, deployment("web", 11, "1"), "--dry-run=server").warnings == [
+            f"quota {own}: 11 more cpu asked for, 0 of the 10 used that it could have now: "
+            "if propagated, it is held until others in its tree need less, or something ends"
+        ]
+
+    def test_what_can_never_fit_is_told_and_refused_where_that_is_asked_for(self, stage: Stage, own: str) -> None:
+        text = (
+            f"quota {own}: 13 more cpu asked for, 0 of 12 used, its max: "
+            "if propagated, it is held until the quota is raised"
+        )
+        assert apply(stage, deployment("web", 13, "1"), "--dry-run=server").warnings == [text]
+        stage.federation.kubectl("label", "namespace", stage.namespace, f"{DENY_AT_APPLY_LABEL}=true")
+
+        def said() -> Said:
+            return apply(stage, deployment("web", 13, "1"), "--dry-run=server")
+
+        eventually(lambda: not said().is_ok, what="the API server knows the label")
+        assert text in said().error
+        assert apply(stage, deployment("web", 11, "1"), "--dry-run=server").is_ok, "what waits is accepted"
+
+    def test_a_quota_that_cannot_be_had_is_said_also_when_only_the_label_changes(self, stage: Stage, own: str) -> None:
+        stage.apply(deployment("web", 1, "1"))
+        said = kubectl(stage, "label", "deployment", "web", f"{QUOTA_NAME_LABEL}=nobody")
+        assert said.is_ok
+        assert len(said.warnings) == 1
+        assert said.warnings[0].startswith("there is no quota nobody that workloads of namespace")
+        assert kubectl(stage, "label", "deployment", "web", f"{QUOTA_NAME_LABEL}=quota", "--overwrite").warnings == []
+
+    def test_more_than_a_quota_takes_in_is_told_and_refused(self, stage: Stage, grove: Grove, own: str) -> None:
+        spec = {"min": {"cpu": 2}, "max": {"cpu": 12}, "admission": {"cpu": 3}}
+        shape = self._status(stage)["shape"]
+        grove.apply(grove.elastic(stage.namespace, **spec))
+        eventually(lambda: self._status(stage).get("shape") not in (None, "", shape), what="all have joined anew")
+        said = apply(stage, deployment("web", 4, "1"))
+        assert said.warnings == [
+            f"quota {own}: 4 more cpu asked for, 0 of 3 asked for already, all that it takes in: "
+            "if propagated, it is refused"
+        ]
+        stage.apply(policy(DIVIDED))
+        text = "requested: admission.cpu=4, used: admission.cpu=0, limited: admission.cpu=3"
+        eventually(lambda: stage.has_event("web", "ApplyPolicyFailed", text), what="the binding is refused")
+        assert stage.binding("web") is None

@@ -5,87 +5,24 @@ Each test has a tree of its own with a total of its own, so that nothing else is
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
-from tests.federation.stage import eventually
+from tests.federation.grove import Grove, Object, as_user, growing
+from tests.federation.manifests import DIVIDED, deployment, policy
+from tests.federation.stage import Stage, eventually
 
 pytestmark = pytest.mark.federation
-
-Object = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Grove:
-    """A tree, and the verbs of a test in it. Names are the test's own."""
-
-    federation: Federation
-    name: str
-
-    def tree(self, **spec: object) -> Object:
-        return self._object("QuotaTree", self.name, {"total": {"cpu": 100}, **spec})
-
-    def composite(self, name: str, **spec: object) -> Object:
-        return self._object("CompositeElasticQuota", self.called(name), {"tree": self.name, **spec})
-
-    def elastic(self, namespace: str, **spec: object) -> Object:
-        found = self._object("ElasticQuota", "quota", {"tree": self.name, **spec})
-        return {**found, "metadata": {**found["metadata"], "namespace": namespace}}
-
-    def called(self, name: str) -> str:
-        return f"{self.name}-{name}"
-
-    def apply(self, *objects: Object, user: str = "") -> str:
-        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        return self.kubectl("apply", "-f", "-", *_as(user), manifest=json.dumps(listed))
-
-    def refusal(self, *objects: Object, user: str = "") -> str:
-        """Why these are not stored."""
-        with pytest.raises(KubectlError) as refused:
-            self.apply(*objects, user=user)
-        return refused.value.stderr
-
-    def delete(self, kind: str, name: str, *more: str, user: str = "") -> str:
-        return self.kubectl("delete", kind, name, *more, *_as(user))
-
-    def kubectl(self, *arguments: str, manifest: str | None = None) -> str:
-        return self.federation.kubectl(*arguments, manifest=manifest)
-
-    def _object(self, kind: str, name: str, spec: Object) -> Object:
-        metadata = {"name": name, "labels": {"test": self.name}}
-        return {"apiVersion": "quota.karmada.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def _as(user: str) -> list[str]:
-    return [f"--as={user}"] if user else []
 
 
 @pytest.fixture
 def grove(federation: Federation, namespace: str) -> Iterator[Grove]:
-    found = Grove(federation, namespace)
-    found.apply(found.tree())
-    yield found
-    for kind in ("elasticquotas", "compositeelasticquotas"):  # leaves first, then what is above them
-        eventually(partial(_is_clear, found, kind), what=f"no {kind} of this test are left")
-    found.delete("quotatree", found.name)
-
-
-def _is_clear(grove: Grove, kind: str) -> bool:
-    places = ["-A"] if kind == "elasticquotas" else []
-    items = grove.federation.kubectl.json("get", kind, *places, "-l", f"test={grove.name}")["items"]
-    for one in items:
-        place = ["-n", one["metadata"]["namespace"]] if "namespace" in one["metadata"] else []
-        try:
-            grove.delete(kind, one["metadata"]["name"], *place)
-        except KubectlError as error:
-            if "below it" not in error.stderr:  # its children come first
-                raise
-    return not items
+    with growing(federation, namespace) as found:
+        yield found
 
 
 def test_a_tree_is_applied_in_one_go_and_its_rules_hold(grove: Grove, namespace: str) -> None:
@@ -119,8 +56,10 @@ def test_a_status_is_the_systems_alone(grove: Grove, namespace: str) -> None:
             grove.kubectl("patch", kind, name, *place, *patch)
 
 
-def test_managers_change_what_is_below_their_node_and_nothing_else(grove: Grove, namespace: str) -> None:
-    user = f"ann-{namespace}"
+@contextmanager
+def manager(grove: Grove) -> Iterator[str]:
+    """Somebody with a role for quotas, and none for trees."""
+    user = f"ann-{grove.name}"
     rule = {
         "apiGroups": ["quota.karmada.io"],
         "resources": ["elasticquotas", "compositeelasticquotas"],
@@ -132,12 +71,26 @@ def test_managers_change_what_is_below_their_node_and_nothing_else(grove: Grove,
     binding = {**role, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
     del binding["rules"]
     grove.apply(*({**one, "metadata": {"name": grove.name}} for one in (role, binding)))
+    can = ["auth", "can-i", "create", "compositeelasticquotas.quota.karmada.io", *as_user(user)]
     try:
-        managers = [{"kind": "User", "name": user}]
-        dept = grove.composite("dept", min={"cpu": 10}, managers=managers)
+        eventually(lambda: "yes" in grove.kubectl(*can), what="the role is in force")
+        yield user
+    finally:
+        for kind in ("clusterrolebinding", "clusterrole"):
+            grove.delete(kind, grove.name)
+
+
+def department(grove: Grove, user: str, **managed: object) -> Object:
+    managers = [{"kind": "User", "name": user}]
+    return grove.composite("dept", min={"cpu": 10}, managers=managers, managedNamespaces=managed)
+
+
+def test_managers_change_what_is_below_their_node_and_nothing_else(grove: Grove, namespace: str) -> None:
+    with manager(grove) as user:
+        dept = department(grove, user, namespaces=[namespace])
         grove.apply(dept)
         below = grove.elastic(namespace, parent=grove.called("dept"), min={"cpu": 6})
-        eventually(lambda: "created" in _try(grove, below, user), what="the role is in force")
+        assert "created" in grove.apply(below, user=user)
         assert "configured" in grove.apply({**below, "spec": {**below["spec"], "max": {"cpu": 9}}}, user=user)
 
         raised = {**dept, "spec": {**dept["spec"], "min": {"cpu": 50}}}
@@ -148,18 +101,65 @@ def test_managers_change_what_is_below_their_node_and_nothing_else(grove: Grove,
         with pytest.raises(KubectlError, match=r"spec\.managers"):
             grove.delete("ceq", grove.called("dept"), user=user)
         assert "deleted" in grove.delete("eq", "quota", "-n", namespace, user=user)
-    finally:
-        for kind in ("clusterrolebinding", "clusterrole"):
-            grove.delete(kind, grove.name)
 
 
-def _try(grove: Grove, one: Object, user: str) -> str:
+def test_managers_give_quotas_to_namespaces_that_were_assigned_to_them(grove: Grove, namespace: str) -> None:
+    with manager(grove) as user:
+        mine, strange, parent = grove.called("mine"), grove.called("strange"), grove.called("dept")
+        for name in (mine, strange):
+            grove.kubectl("create", "namespace", name)
+        try:
+            grove.kubectl("label", "namespace", mine, f"dept={grove.name}")
+            selector = {"matchLabels": {"dept": grove.name}}
+            grove.apply(department(grove, user, namespaces=[namespace], namespaceSelector=selector))
+            for place in (namespace, mine):
+                eventually(partial(_claims, grove, grove.elastic(place, parent=parent), user))
+            said = grove.refusal(grove.elastic(strange, parent=parent), user=user)
+            assert f"namespace {strange} was not assigned to them in spec.managedNamespaces" in said
+            for wide in ({}, {"matchLabels": {"team": "blue"}}):
+                everything = grove.composite("all", parent=parent, namespaceSelector=wide)
+                assert "every namespace that its selector takes" in grove.refusal(everything, user=user)
+            narrow = {"matchLabels": {"dept": grove.name, "team": "blue"}}
+            grove.apply(grove.composite("blue", parent=parent, namespaceSelector=narrow), user=user)
+            below = grove.composite("sub", parent=parent, managers=[{"kind": "User", "name": user}])
+            below["spec"]["managedNamespaces"] = {"namespaceSelector": {}}
+            grove.apply(below, user=user)
+            said = grove.refusal(grove.elastic(strange, parent=grove.called("sub")), user=user)
+            assert "was not assigned to them" in said, "nobody hands on more than they have"
+            grove.apply(grove.elastic(strange, parent=parent))  # an administrator may
+        finally:
+            for name in (mine, strange):
+                grove.delete("namespace", name, "--wait=false")
+
+
+def _claims(grove: Grove, one: Object, user: str) -> bool:
+    """Whether it could be stored; the label may have yet to be seen."""
     try:
-        return grove.apply(one, user=user)
+        grove.apply(one, user=user)
     except KubectlError as error:
-        if "cannot" not in error.stderr:  # RBAC has not heard of it yet
+        if "was not assigned" not in error.stderr:
             raise
-        return ""
+        return False
+    return True
+
+
+def test_a_namespace_is_not_labelled_into_a_second_quota(grove: Grove, namespace: str) -> None:
+    blue, big = (f"{grove.name}/{name}" for name in ("blue", "big"))
+    grove.apply(
+        grove.composite("blue", namespaceSelector={"matchLabels": {blue: "yes"}}),
+        grove.composite("big", namespaceSelector={"matchLabels": {big: "yes"}}),
+    )
+    grove.kubectl("label", "namespace", namespace, f"{blue}=yes")
+    text = f"{namespace} would fall under the quotas {grove.called('big')}, {grove.called('blue')}"
+    with pytest.raises(KubectlError, match=text):
+        grove.kubectl("label", "namespace", namespace, f"{big}=yes")
+    metadata = {"name": grove.called("new"), "labels": {blue: "yes", big: "yes"}}
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    with pytest.raises(KubectlError, match="a namespace has one quota"):
+        grove.kubectl("create", "-f", "-", manifest=json.dumps(made))
+    grove.kubectl("label", "namespace", namespace, f"{blue}-")
+    grove.kubectl("label", "namespace", namespace, f"{big}=yes")
+    grove.kubectl("annotate", "namespace", namespace, "note=its labels are as they were")
 
 
 def test_a_namespace_goes_with_its_quota(grove: Grove) -> None:
@@ -178,3 +178,23 @@ def _exists(grove: Grove, kind: str, name: str) -> bool:
             raise
         return False
     return True
+
+
+def test_a_namespace_stays_in_the_system_group_while_something_runs_there(grove: Grove, namespace: str) -> None:
+    stage = Stage(grove.federation, namespace)
+    grove.apply(grove.tree(systemGroup={"namespaces": [namespace]}), grove.composite("team", namespaces=["elsewhere"]))
+    stage.apply(policy(DIVIDED), deployment("web", 2))
+    eventually(lambda: sum(stage.clusters("web").values()) == 2, what="it runs, and is charged to nobody")
+    text = f"{namespace} cannot leave the system group of tree {grove.name} while workloads run there"
+    eventually(lambda: text in _said(grove, grove.tree()), what="every replica has seen that it runs")
+    assert text in grove.refusal(grove.tree())
+    stage.delete("deployment", "web")
+    eventually(lambda: "configured" in _said(grove, grove.tree()), what="nothing runs there")
+
+
+def _said(grove: Grove, one: Object) -> str:
+    """What is said about a change that is not made."""
+    try:
+        return grove.kubectl("apply", "--dry-run=server", "-f", "-", manifest=json.dumps(one))
+    except KubectlError as error:
+        return error.stderr

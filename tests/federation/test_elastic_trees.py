@@ -1,30 +1,21 @@
 """Elastic trees on the real federation: borrowed, given back by priority, and never more than was published."""
 
-import asyncio
 import json
-from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from faults import charge
-from federation_quota.kube import config
-from federation_quota.kube.client import Client
-from federation_quota.kube.quotas import ELASTIC_QUOTAS, RESOURCE_BINDINGS
-from federation_quota.kube.resource import Resource
 from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL
 from localfed.federation import Federation
+from tests.federation.ledgers import Recorder, check, given, name_of
 from tests.federation.manifests import DIVIDED, DUPLICATED, deployment, policy
 from tests.federation.stage import Stage, eventually
 from tests.federation.teams import Teams, sharing
 
 pytestmark = pytest.mark.federation
 
-QUICK = {"reclaim": {"delaySeconds": 1}}
+QUICK: dict[str, Any] = {"reclaim": {"delaySeconds": 1}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +44,14 @@ def is_held(stage: Stage, name: str) -> bool:
     return labels(stage, name).get(HELD_LABEL) == "true"
 
 
-def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation) -> None:
+def never_lost(recorder: Recorder, stage: Stage, name: str) -> bool:
+    """Whether at no version that was stored it had less than before."""
+    key = f"{stage.namespace}/{name}-deployment"
+    had = [given(item) for _, kind, item in recorder.history() if name_of(item) == key and kind != "DELETED"]
+    return had == sorted(had)
+
+
+def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation, recorder: Recorder) -> None:
     with sharing(federation, {"a": "400m", "b": "600m"}, **QUICK) as teams:
         a, b = teams.stages["a"], teams.stages["b"]
         teams.share("one", "500m")
@@ -68,6 +66,12 @@ def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation) 
         eventually(lambda: teams.used("a") == "800m", what="A borrows 400m")
         eventually(lambda: sum(a.in_members("crawl").values()) == 4, what="and it runs")
         assert teams.quota("a")["status"]["borrowing"] == "cpu: 400m"
+        eventually(lambda: teams.running("a") == "800m", what="all of its pods run")
+        status = teams.quota("a")["status"]
+        assert {one["name"] for one in status["clusters"]} == {"m1", "m2"}
+        listed = federation.kubectl("get", "eq,ceq", "-n", a.namespace)
+        assert [word for word in ("USED", "RUNNING", "BORROWED", "LENT", "HELD") if word not in listed] == []
+        assert "cpu: 800m/800m" in listed
         # Who was there first is in quota; of one second, whoever matters least, as nos has it.
         kinds = {"in-quota", "over-quota"}
         eventually(lambda: {labels(a, name).get(CAPACITY_LABEL) for name in ("search", "train", "crawl")} == kinds)
@@ -86,6 +90,9 @@ def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation) 
         assert (assigned(a, "search"), assigned(b, "api")) == (2, 3)
         assert is_held(a, "train")
         assert is_held(b, "mail")
+        # In order, and never everything at once: what matters most has not been touched for a moment.
+        assert never_lost(recorder, a, "search")
+        assert never_lost(recorder, b, "api")
         tree = json.loads(federation.kubectl("get", "quotatree", teams.tree, "-o", "json"))
         assert tree["status"]["absent"] == [f"{teams.tree}-two"]
         # It comes back, and so does everybody; what is borrowed comes when B has done its work.
@@ -94,6 +101,7 @@ def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation) 
         b.delete("deployment", "mail")
         b.delete("deployment", "api")
         eventually(lambda: teams.used("a") == "800m", what="A borrows again")
+        check(recorder.history(), teams.tree)
 
 
 @pytest.mark.parametrize(("scheduling", "first", "then"), [(DIVIDED, 2, 7), (DUPLICATED, 2, 6)])
@@ -130,104 +138,12 @@ def test_an_important_one_displaces_a_lesser_one_of_its_own_team(federation: Fed
 # Nothing beyond what was published
 
 
-@dataclass
-class Ledger:
-    """One leaf, version by version: what is stored, what is reserved, and what it may use."""
-
-    runtime: Fraction = Fraction(0)
-    reserved: dict[str, Fraction] = field(default_factory=dict)
-    advanced: Fraction = Fraction(0)
-    stored: dict[str, Fraction] = field(default_factory=dict)
-    highest: Fraction = Fraction(0)
-    versions: int = 0
-
-    @property
-    def use(self) -> Fraction:
-        return sum(self.stored.values(), Fraction(0))
-
-    @property
-    def taken(self) -> Fraction:
-        names = self.stored.keys() | self.reserved.keys()
-        none = Fraction(0)
-        return sum((max(self.stored.get(name, none), self.reserved.get(name, none)) for name in names), self.advanced)
-
-    def quota_stored(self, status: dict[str, Any]) -> None:
-        """What is newly admitted is within what the very same version publishes."""
-        before = self.taken
-        self.runtime = charge.quantity((status.get("runtime") or {}).get("cpu", "0"))
-        self.reserved = defaultdict(Fraction)
-        for one in status.get("reservations") or []:
-            cpu = charge.quantity(one["charge"].get("cpu", "0"))
-            self.reserved[one["binding"]] = max(self.reserved[one["binding"]], cpu)
-        self.advanced = sum(
-            (charge.quantity(one["amounts"].get("cpu", "0")) for one in status.get("advances") or []), Fraction(0)
-        )
-        self.versions += 1
-        assert self.taken <= max(before, self.runtime), f"{self.taken} admitted, {self.runtime} published"
-
-    def binding_stored(self, name: str, cpu: Fraction) -> None:
-        """What is stored was admitted before."""
-        before = max(self.taken, self.use)
-        self.stored[name] = cpu
-        self.highest = max(self.highest, self.use)
-        self.versions += 1
-        assert self.use <= before, f"{name}: {self.use} used, {before} admitted, {self.runtime} published"
-
-
-def given(binding: dict[str, Any]) -> Fraction:
-    """The cpu that a binding was given."""
-    spec = binding["spec"]
-    request = (spec.get("replicaRequirements") or {}).get("resourceRequest") or {}
-    replicas: int = sum(one.get("replicas", 0) for one in spec.get("clusters") or [])
-    return charge.quantity(request.get("cpu", "0")) * replicas
-
-
-@asynccontextmanager
-async def recorded(client: Client, namespaces: set[str]) -> AsyncIterator[list[tuple[int, str, dict[str, Any]]]]:
-    """Every version of what is stored there of bindings and quotas, from now on."""
-    found: list[tuple[int, str, dict[str, Any]]] = []
-
-    async def follow(resource: Resource, version: int) -> None:
-        async with client.watch(resource, version=version, timeout_seconds=600) as lines:
-            async for line in lines:
-                event = json.loads(line)
-                assert event["type"] != "ERROR", event
-                metadata = event["object"]["metadata"]
-                if metadata.get("namespace") in namespaces:
-                    found.append((int(metadata["resourceVersion"]), event["type"], event["object"]))
-
-    tasks = []
-    for resource in (RESOURCE_BINDINGS, ELASTIC_QUOTAS):
-        async for page in client.list(resource, limit=1):
-            tasks.append(asyncio.create_task(follow(resource, page.version)))
-            break
-    try:
-        yield found
-        await asyncio.sleep(1)  # for what is on its way
-        for task in tasks:
-            assert not task.done(), task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def test_at_no_version_more_is_admitted_than_was_published(federation: Federation) -> None:
-    connection = await config.load(kubeconfig=str(federation.directory.kubeconfig))
+def test_at_no_version_more_is_admitted_than_was_published(federation: Federation, recorder: Recorder) -> None:
     with sharing(federation, {"a": "300m", "b": "300m"}, **QUICK) as teams:
-        async with Client(connection) as client:
-            places = {stage.namespace for stage in teams.stages.values()}
-            async with recorded(client, places) as events:
-                await asyncio.to_thread(_unrest, teams)
-    ledgers = {stage.namespace: Ledger() for stage in teams.stages.values()}
-    for _, kind, item in sorted(events, key=lambda one: one[0]):
-        ledger = ledgers[item["metadata"]["namespace"]]
-        if item["kind"] == "ElasticQuota" and kind != "DELETED":
-            ledger.quota_stored(item.get("status") or {})
-        elif item["kind"] == "ResourceBinding":
-            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-            ledger.binding_stored(name, Fraction(0) if kind == "DELETED" else given(item))
-    assert all(ledger.highest > Fraction(3, 10) for ledger in ledgers.values()), "each has borrowed"
-    assert all(ledger.versions > 20 for ledger in ledgers.values()), "and much has happened"
+        _unrest(teams)
+        ledgers = check(recorder.history(), teams.tree).values()
+    assert all(ledger.highest > Fraction(3, 10) for ledger in ledgers), "each has borrowed"
+    assert all(ledger.versions > 20 for ledger in ledgers), "and much has happened"
 
 
 def _unrest(teams: Teams) -> None:

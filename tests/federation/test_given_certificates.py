@@ -1,9 +1,11 @@
 """A federation with one replica of each, and certificates that an administrator, or cert-manager, gives in files."""
 
 import base64
+import json
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from localfed.kubectl import KubectlError
 from localfed.quota import controllers_name
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
+from tests.federation.teams import GROUP
 from tests.federation.test_concurrency import binding
 
 pytestmark = pytest.mark.federation
@@ -64,6 +67,7 @@ def test_hooks_trust_and_serve_what_was_given(given: Given) -> None:
 def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
     """In a federation of its own: for a moment it has no hooks."""
     federation, stage = given.federation, given.stage
+    leafy = Stage(federation, "leafy")
 
     def alarms() -> float:
         root = federation.spec(controllers_name(1)).health.removesuffix("/readyz")
@@ -75,6 +79,7 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
     def is_smuggled() -> bool:
         try:
             stage.apply(binding("smuggled", "default", 3))
+            leafy.apply(given_at_once("smuggled-too", "leafy", 3))
         except KubectlError:
             return False
         return True
@@ -83,11 +88,32 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
     stage.quota_active("alarmed")
     stage.apply(binding("fair", "default", 1))
     stage.apply(binding("fair", "default", 0), binding("fairer", "default", 1))
+    tree = {"apiVersion": GROUP, "kind": "QuotaTree", "metadata": {"name": "leafy"}, "spec": {"total": {"cpu": "1"}}}
+    federation.kubectl("create", "namespace", "leafy")
+    federation.kubectl("apply", "-f", "-", manifest=json.dumps(tree))
+    leafy.apply(
+        {
+            "apiVersion": GROUP,
+            "kind": "ElasticQuota",
+            "metadata": {"name": "own"},
+            "spec": {"tree": "leafy", "min": {"cpu": "200m"}},
+        }
+    )
+    eventually(lambda: (leafy.get("elasticquota", "own") or {}).get("status", {}).get("shape"), what="it is active")
     assert alarms() == 0
     federation.kubectl("delete", "validatingwebhookconfiguration", "federation-quota-validating")
     eventually(is_smuggled, what="it gets past", within_seconds=9)  # the hooks come back by themselves
-    eventually(lambda: alarms() >= 1, what="the alarm")
+    eventually(lambda: alarms() >= 2, what="the alarms")
     eventually(lambda: stage.used("alarmed") == {"pods": "4"}, what="it is counted all the same")
     said = federation.log(controllers_name(1)).read_text()
     [line] = [one for one in said.splitlines() if "audit.unreserved" in one and '"alarmed"' in one]
     assert '"binding": "smuggled"' in line
+    [line] = [one for one in said.splitlines() if "audit.unreserved" in one and '"leafy/own"' in one]
+    assert '"binding": "smuggled-too"' in line
+    assert '"namespace": "leafy"' in line
+
+
+def given_at_once(name: str, namespace: str, replicas: int) -> dict[str, Any]:
+    """A binding that comes with its clusters."""
+    found = binding(name, namespace, replicas)
+    return {**found, "spec": {**found["spec"], "clusters": [{"name": "m1", "replicas": replicas}]}}

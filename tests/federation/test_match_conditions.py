@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from federation_quota import hooks
+from federation_quota.stamp import OWNER_ANNOTATION
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import deployment
@@ -165,3 +166,34 @@ def test_workloads_are_asked_about_when_their_spec_changes(stage: Stage, hook: s
         other = "false" if label == "true" else "true"
         kubectl("label", "namespace", namespace, f"{hooks.DENY_AT_APPLY_LABEL}={other}", "--overwrite")
         eventually(lambda: not is_asked(stage, *CREATE, manifest=sample), what="the other hook is asked instead")
+
+
+@pytest.mark.parametrize("kind", ["KarmadaQuota", "ElasticQuota"])
+def test_the_systems_own_users_write_quotas_like_anybody_else(stage: Stage, kind: str) -> None:
+    """A condition that fails refuses the request: where an object itself is written, there is no subresource."""
+    spec = {"hard": {"cpu": "1"}} if kind == "KarmadaQuota" else {"min": {"cpu": "1"}}
+    value = of_kind("quota.karmada.io/v1alpha1", kind, spec=spec)
+    value["metadata"]["namespace"] = stage.namespace
+    system = ["--as=federation-quota-controllers", "--as-group=system:masters"]
+    kubectl = stage.federation.kubectl
+    kubectl("create", "-f", "-", *system, manifest=json.dumps(value))
+    kubectl("annotate", kind, "x", "-n", stage.namespace, "touched=yes", *system)
+    kubectl("patch", kind, "x", "-n", stage.namespace, *system, "--type=merge", "-p", json.dumps({"spec": spec}))
+    kubectl("delete", kind, "x", "-n", stage.namespace, *system)
+
+
+def test_owners_are_asked_about_at_creation_and_where_they_change(stage: Stage) -> None:
+    stored = labelled(stage, deployment("stored", 1))
+    stage.apply(stored)
+    where = ["deployment", "stored", "-n", stage.namespace]
+    # Of all others the product's own hook, which comes first, puts it back.
+    steward = ["--as=steward", "--as-group=system:masters"]
+    text = '{"user":"bob","groups":[]}'
+    with nobody_answers(stage, hooks.IDENTITY_HOOK, labelled(stage, deployment("web", 1))):
+        assert not is_asked(stage, "scale", *where, "--replicas=2")
+        assert not is_asked(stage, "annotate", *where, "note=mine")
+        assert not is_asked(stage, "patch", *where, "--subresource=status", "--type=merge", "-p", '{"status":{}}')
+        assert is_asked(stage, "annotate", "--overwrite", *where, f"{OWNER_ANNOTATION}={text}", *steward)
+        changed = json.dumps({"metadata": {"annotations": {OWNER_ANNOTATION: text}}})
+        assert is_asked(stage, "patch", *where, "--subresource=status", "--type=merge", "-p", changed, *steward)
+        assert not is_asked(stage, "delete", *where)

@@ -4,6 +4,7 @@ import copy
 from typing import Any, Final
 
 from federation_quota import hooks
+from federation_quota.stamp import OWNER_ANNOTATION
 from tests.fuzz.world import PARENT, PATHS, STORED, TEAM, stored_quota
 from tests.unit.documents import BINDING
 from tests.unit.test_works import deployment, work
@@ -72,6 +73,13 @@ _COMPONENTS = [
     {"name": "worker", "replicas": 4, "replicaRequirements": {"resourceRequest": {"cpu": "2", "nvidia.com/gpu": "1"}}},
 ]
 _WORKLOAD = deployment() | {"metadata": {"name": "fresh", "namespace": TEAM}}
+_OWNED = deployment() | {
+    "metadata": {
+        "name": "fresh",
+        "namespace": TEAM,
+        "annotations": {OWNER_ANNOTATION: '{"user":"ann","groups":["dev"]}'},
+    }
+}
 _QUOTA = stored_quota("cpu", {"cpu": "10", "requests.memory": "1Gi", "services": "3", "nvidia.com/gpu": "4"})
 _SCOPED = stored_quota("scoped", {"cpu": "10"})
 _SCOPED["spec"]["scopeSelector"] = {
@@ -102,6 +110,10 @@ _TREE = {
 }
 
 
+def _labelled(tenant: str) -> dict[str, Any]:
+    return {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"tenant": tenant}}}
+
+
 def _bindings() -> list[dict[str, Any]]:
     pairs: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
         (binding(), None),
@@ -118,6 +130,13 @@ def _bindings() -> list[dict[str, Any]]:
 REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
     hooks.VALIDATE_BINDINGS: _bindings(),
     hooks.STAMP_BINDINGS: _bindings(),
+    hooks.GUARD_BINDINGS: _bindings(),
+    hooks.STAMP_TEMPLATES: [
+        review("deployments", "apps", _WORKLOAD),
+        review("deployments", "apps", _OWNED, _WORKLOAD),
+        review("deployments", "apps", _WORKLOAD, _OWNED, subResource="status"),
+        review("deployments", "apps", _OWNED, _WORKLOAD, userInfo={"username": "steward"}),
+    ],
     hooks.VALIDATE_QUOTAS: [
         review("karmadaquotas", "quota.karmada.io", _QUOTA),
         review("karmadaquotas", "quota.karmada.io", _SCOPED, _QUOTA),
@@ -142,6 +161,10 @@ REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
     hooks.MANAGE_ELASTIC: [
         review("elasticquotas", "quota.karmada.io", _LEAF, userInfo={"username": "somebody"}),
         review("compositeelasticquotas", "quota.karmada.io", _COMPOSITE, PARENT),
+    ],
+    hooks.VALIDATE_NAMESPACES: [
+        review("namespaces", "", _labelled("a")),
+        review("namespaces", "", _labelled("b"), _labelled("a")),
     ],
     hooks.VALIDATE_WORKS: [
         review("works", "work.karmada.io", work(deployment())),

@@ -27,6 +27,7 @@ from federation_quota.api.karmadaquota import KarmadaQuota
 from federation_quota.api.meta import Model
 from federation_quota.elastic import leaf
 from federation_quota.health import Health
+from federation_quota.identity import Identities
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client, Page
 from federation_quota.kube.discovery import Discovery
@@ -44,25 +45,32 @@ from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
 from federation_quota.room import Room
 from tests.unit.documents import BINDING
-from tests.unit.forests import Mirror
+from tests.unit.forests import Mirror, Shared
 from webhook.advice import Advice
 from webhook.bindings import BindingReview
-from webhook.elastic import ElasticReview, Trail
+from webhook.deliberation import Deliberation
+from webhook.elastic import ElasticReview
 from webhook.holding import Holding
+from webhook.identity import IdentityReview
+from webhook.namespaces import NamespaceReview
 from webhook.quotas import QuotaReview
 from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
+from webhook.writers import refuse_writer
 
 TEAM = "team-a"
 REPLICA = "here"
 PATHS = (
     hooks.VALIDATE_BINDINGS,
     hooks.STAMP_BINDINGS,
+    hooks.GUARD_BINDINGS,
+    hooks.STAMP_TEMPLATES,
     hooks.VALIDATE_QUOTAS,
     hooks.VALIDATE_ELASTIC,
     hooks.MANAGE_ELASTIC,
+    hooks.VALIDATE_NAMESPACES,
     hooks.VALIDATE_WORKS,
     hooks.WARN_WORKLOADS,
     hooks.DENY_WORKLOADS,
@@ -153,7 +161,13 @@ class Api:
         self.refused: list[str] = []  # why, for each write that was
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, timeout_seconds: float | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        only_metadata: bool = False,
+        timeout_seconds: float | None = None,
     ) -> bytes:
         await asyncio.sleep(0)
         if resource in _MODELS and name in self.quotas:
@@ -259,15 +273,19 @@ class World:
         )
         advice = Advice(accountant, observation, mirror, client)
         bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note)
-        self._trail = Trail()
-        elastic = ElasticReview(Mirror(PARENT), _is_system, self._trail)
+        forest, self._changes = Mirror(PARENT), Shared()
+        deliberation = Deliberation(forest, self._changes)
+        elastic = ElasticReview(forest, deliberation, _is_system, _is_idle)
         server = Server(
             {
                 hooks.VALIDATE_BINDINGS: bindings,
                 hooks.STAMP_BINDINGS: holding,
+                hooks.GUARD_BINDINGS: refuse_writer,
+                hooks.STAMP_TEMPLATES: IdentityReview(Identities(administrators=frozenset({"steward"}))),
                 hooks.VALIDATE_QUOTAS: QuotaReview(_is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
+                hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, _is_idle),
                 hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True),
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
@@ -284,8 +302,7 @@ class World:
 
     async def _ask(self, path: str, body: bytes, binding: str) -> Answer:
         self.api.refused.clear()
-        self._trail.quotas._changes.clear()
-        self._trail.roots._changes.clear()
+        self._changes.clear()
         for document in QUOTAS:
             self.accountant.learn(decode_quota(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
         self.accountant.learn(decode_elastic(json.dumps(self.api.put(copy.deepcopy(LEAF))).encode()))
@@ -303,6 +320,10 @@ class World:
             if one["binding"] == binding
         }
         return Answer(answer.status, said, cast(list[dict[str, Any]], lines), charges, list(self.api.refused))
+
+
+def _is_idle(_namespace: str) -> bool:
+    return False
 
 
 def _is_system(user: str) -> bool:

@@ -3,8 +3,9 @@
 These are the parts that DESIGN names as the ones without which over-admission follows at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,10 @@ from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Proof, Unaffected, Verdict
 from federation_quota.ledger.legacy import Legacy
+from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import Expiry, LiveLook
 from federation_quota.ledger.view import View
+from federation_quota.limits.lens import UsageLens
 from federation_quota.resources import NOTHING
 from tests.simulation import scenario
 from tests.simulation.scenario import Scenario
@@ -80,7 +83,7 @@ def charge_as_if_every_account_saw_it(patch: pytest.MonkeyPatch) -> None:
     original = Books.judge
 
     def judge(self: Books, ask: Ask) -> Verdict:
-        moved = Claim(ask.old.charge, ask.new.priority_class)
+        moved = replace(ask.old, priority_class=ask.new.priority_class)
         return original(self, replace(ask, old=moved))
 
     patch.setattr(Books, "judge", judge)
@@ -194,6 +197,52 @@ def a_leaf_that_does_not_tell_namespaces_apart(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(Scenario, "LEAFY", 1.0)
 
 
+def _owned(patch: pytest.MonkeyPatch) -> None:
+    """Every world has limits of users and groups, and they change fast."""
+    patch.setattr(Scenario, "LEAFY", 1.0)
+    patch.setattr(Scenario, "OWNED", 1.0)
+
+
+def limits_that_nobody_has_to_join(patch: pytest.MonkeyPatch) -> None:
+    """Each replica admits by the limits that it knows, whatever others know."""
+    patch.setattr(UsageLens, "shape", "the same")
+    _owned(patch)
+
+
+def limits_that_know_nothing_of_what_came_before(patch: pytest.MonkeyPatch) -> None:
+    """What a replica let through before somebody was limited is not brought to their account."""
+
+    def charged(place: str, namespace: str, reservation: Reservation, view: View) -> Reservation | None:
+        return reservation if place == namespace else None
+
+    patch.setattr(joining, "charged", charged)
+    _owned(patch)
+
+
+def an_account_that_is_missing_limits_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Where nobody has come before, there is nothing to be asked."""
+    original = Accountant._places
+
+    def places(self: Accountant, asks: Mapping[str, Ask]) -> list[Any]:
+        return [one for one in original(self, asks) if one.subject is None or self.accounts(one.domain)]
+
+    patch.setattr(Accountant, "_places", places)
+    _owned(patch)
+
+
+def what_runs_counts_as_it_did_when_it_came(patch: pytest.MonkeyPatch) -> None:
+    """A change of limits is not about what is stored already."""
+    original = View.charge_to
+
+    def charge_to(self: View, domains_of: Callable[[Claim], Iterable[str]] | None) -> None:
+        owned = self._owned
+        original(self, domains_of)
+        self._owned = owned or self._owned
+
+    patch.setattr(View, "charge_to", charge_to)
+    _owned(patch)
+
+
 ALL: list[Mutation] = [
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
@@ -212,4 +261,8 @@ ALL: list[Mutation] = [
     a_leaf_that_counts_what_was_under_another,
     a_leaf_that_nobody_leaves,
     a_leaf_that_does_not_tell_namespaces_apart,
+    limits_that_nobody_has_to_join,
+    limits_that_know_nothing_of_what_came_before,
+    an_account_that_is_missing_limits_nobody,
+    what_runs_counts_as_it_did_when_it_came,
 ]

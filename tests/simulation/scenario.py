@@ -3,21 +3,26 @@
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied
 from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.binding import Binding, ObjectKey, TemplateRef
-from federation_quota.ledger import settling
+from federation_quota.ledger import domain, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask, Books
+from federation_quota.limits import usage
+from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.limit import Limit
+from federation_quota.limits.scheme import NO_LIMITS
 from federation_quota.quantity import Quantity, parse
 from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
 from federation_quota.scope import Selector
-from federation_quota.stamp import Stamp
+from federation_quota.stamp import Owner, Stamp
 from tests.simulation.world import (
     ANOTHER_NAMESPACE,
     EXPIRY_SECONDS,
@@ -44,8 +49,25 @@ LIMITS = {
     "team": {"cpu": "7"},
     "lab": {"cpu": "5", "pods": "4"},
 }
+OWNERS = [
+    Owner("alice", ("dev",)),
+    Owner("bob", ("ops", "dev")),
+    Owner("carol", ("sales",)),
+    Owner("dave"),
+]
+NODES = {"research": ROOT, "team": "research", "lab": "research"}
+"""The quotas of the tree, and where each stands at first."""
 DURATION_SECONDS = 40.0
 CLIENTS = 3
+
+
+def asked_in(place: str, asks: Mapping[str, Ask]) -> Iterator[tuple[str, Ask]]:
+    """What was asked for in a domain, and of which binding by the name that it has there."""
+    for where, ask in asks.items():
+        if where == place:
+            yield ask.binding, ask
+        elif domain.is_usage(place) and domain.is_namespace(where):
+            yield f"{where}/{ask.binding}", ask
 
 
 class Violation(AssertionError):  # noqa: N818 - it is the finding, not a failure of the simulation
@@ -60,6 +82,7 @@ class Moment:
     binding_events: int
     accounts: dict[str, Account]
     account_events: int
+    schemes: int
 
 
 class Scenario:
@@ -68,6 +91,7 @@ class Scenario:
     # In some worlds quotas and replicas change so fast that new ones meet what others have just let through.
     UNREST = (1.0, 1.0, 6.0)
     LEAFY = 0.5  # how many worlds have elastic leaves
+    OWNED = 0.5  # how many of these have limits of users and groups
     CRASH_CHANCE = 0.5  # that a replica dies, where others would leave in good order
 
     def __init__(self, seed: int) -> None:
@@ -77,6 +101,8 @@ class Scenario:
         self.ids = itertools.count()
         self.unrest = self.rng.choice(self.UNREST)
         self.has_leaves = self.rng.random() < self.LEAFY
+        self.has_owners = self.has_leaves and self.rng.random() < self.OWNED
+        self.restless = self.rng.choice((1.0, 4.0))  # how fast limits change
         self.keys = KEYS_UNDER_LEAVES if self.has_leaves else KEYS
         self.strangers = self.rng.choice((0.0, 0.2))  # how often what members use beyond what is bound changes
         self._tasks: asyncio.TaskGroup
@@ -91,8 +117,13 @@ class Scenario:
             for _ in range(self.rng.choice([2, 3])):
                 self.start_replica()
             self.create_accounts()
+            if self.has_owners:
+                for name in [ROOT, *NODES]:
+                    self.world.store_level(self.level(name))
             inhabitants = [tasks.create_task(self.client()) for _ in range(CLIENTS)]
             inhabitants += [tasks.create_task(self.administrator()), tasks.create_task(self.reaper())]
+            if self.has_owners:
+                inhabitants.append(tasks.create_task(self.legislator()))
             controller = tasks.create_task(self.controller())
             await asyncio.sleep(DURATION_SECONDS)
             for task in inhabitants:
@@ -179,8 +210,16 @@ class Scenario:
             template=TemplateRef("apps/v1", "Deployment", *key),
             demand=Resources({"cpu": parse(replicas), "pods": parse(replicas)}),
             assigned=Resources({"cpu": parse(given), "pods": parse(given)}),
-            stamp=Stamp(self.rng.choice(CLASSES), leaf=leaf),
+            stamp=Stamp(self.rng.choice(CLASSES), leaf=leaf, owner=self.owner(key)),
         )
+
+    def owner(self, key: ObjectKey) -> Owner | None:
+        """Mostly the same one; whoever deletes what somebody else made, and makes it again, is another."""
+        if not self.has_owners or self.rng.random() < 0.1:
+            return None
+        if self.rng.random() < 0.2:
+            return self.rng.choice(OWNERS)
+        return OWNERS[sum(map(ord, str(key))) % len(OWNERS)]
 
     def leaf(self, before: str = "") -> str:
         """Under which leaf: mostly where it was, sometimes another."""
@@ -239,7 +278,11 @@ class Scenario:
         if old is not None and old.stamp.leaf != new.stamp.leaf:
             world.note("another leaf")
         asked_at = Moment(
-            dict(world.bindings), len(world.binding_events), dict(world.accounts), len(world.account_events)
+            dict(world.bindings),
+            len(world.binding_events),
+            dict(world.accounts),
+            len(world.account_events),
+            len(world.schemes),
         )
         flight = Flight(next((one.id for one in asks.values()), ""), asks)
         world.flights.append(flight)
@@ -256,7 +299,7 @@ class Scenario:
             flight.admitted_at = world.now
             return flight
         if isinstance(answer, Denied):
-            self.check_denial(answer, asks[answer.denial.namespace], asked_at)
+            self.check_denial(answer, next(asked_in(answer.denial.namespace, asks)), asked_at)
         self.land(flight)
         return None
 
@@ -300,6 +343,42 @@ class Scenario:
                 selector = Selector.from_spec({"scopeSelector": {"matchExpressions": [expression]}})
                 self.world.store_account(replace(account, selector=selector))
 
+    async def legislator(self) -> None:
+        """Limits come, go and change; quotas are moved; accounts that nobody has anything in are removed."""
+        while True:
+            await self.world.lag(6.0 / self.restless)
+            self.world.store_level(self.level(self.rng.choice([ROOT, *NODES])))
+            self.world.note("limits")
+            idle = [
+                one
+                for one in self.world.accounts.values()
+                if usage.is_usage(one) and not one.reservations and self.rng.random() < 0.1
+            ]
+            for one in idle:
+                self.world.note("removed")
+                self.world.delete_account(one.name)
+
+    def level(self, name: str) -> Level:
+        """What a node says of limits: named users and groups, and perhaps wildcards; or nothing at all."""
+        parent = NODES.get(name, ROOT)
+        if name in LEAVES and self.rng.random() < 0.2:
+            parent = ROOT
+        found = []
+        if self.rng.random() < 0.5:
+            found.append(self.limit(users=("alice", "bob")[: self.rng.randint(1, 2)]))
+        if self.rng.random() < 0.4:
+            found.append(self.limit(groups=tuple(self.rng.sample(["dev", "ops", "sales"], self.rng.randint(1, 3)))))
+        if self.rng.random() < 0.4:
+            found.append(self.limit(users=("*",)))
+        if self.rng.random() < 0.3:
+            found.append(self.limit(groups=("*",)))
+        return Level(name, parent, tuple(found))
+
+    def limit(self, users: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Limit:
+        resources = {"cpu": parse(self.rng.randint(3, 9))} if self.rng.random() < 0.9 else {}
+        applications = self.rng.choice([None, 1, 2, 3]) if resources else 2
+        return Limit(users, groups, resources, applications)
+
     def published(self, most: str) -> Quantity:
         return parse(self.rng.randint(int(most) // 2, int(most)))
 
@@ -333,7 +412,8 @@ class Scenario:
                 for account in list(world.accounts.values()):
                     with contextlib.suppress(ConflictError, UnreachableError):
                         settled = await settler.settle(account, replica.observation, expiry, store)
-                        if account.name not in LEAVES and self.rng.random() < self.strangers:
+                        is_quota = account.name not in LEAVES and not usage.is_usage(account)
+                        if is_quota and self.rng.random() < self.strangers:
                             settled = replace(settled, unbound=Resources({"cpu": parse(self.rng.randint(0, 4))}))
                             world.note("unbound")
                         if settled is not account:
@@ -349,8 +429,8 @@ class Scenario:
             return  # what was admitted never came to be
         claims = {name: [claim] for name, claim in decision.stored.items()}
         for flight in arrived:
-            if ask := flight.asks.get(account.namespace):
-                claims.setdefault(ask.binding, []).append(ask.new)
+            for name, ask in asked_in(account.namespace, flight.asks):
+                claims.setdefault(name, []).append(ask.new)
         total = account.unbound
         for several in claims.values():
             accounted = Resources()
@@ -364,14 +444,17 @@ class Scenario:
             if is_increase and total[resource] > limit:
                 raise Violation(f"{account.name}: {name} reaches {total[resource]} of {limit} at {decision.at:.2f}")
 
-    def check_denial(self, answer: Denied, ask: Ask, asked_at: Moment) -> None:
+    def check_denial(self, answer: Denied, called: tuple[str, Ask], asked_at: Moment) -> None:
         """A refusal stands on what was stored at some time since it was asked for, whatever the view has missed.
 
         And names a limit that is really exceeded by what it says is used and asked.
         """
         quota, place, world = answer.denial.quota, answer.denial.namespace, self.world
-        accounts = [asked_at.accounts.get(quota)]
-        accounts += [one for _, name, one in world.account_events[asked_at.account_events :] if name == quota]
+        ask = replace(called[1], binding=called[0])
+        found = [asked_at.accounts.get(quota)]
+        found += [one for _, name, one in world.account_events[asked_at.account_events :] if name == quota]
+        schemes = world.schemes[asked_at.schemes - 1 :] if domain.is_usage(place) else [NO_LIMITS]
+        accounts = [one and usage.fitted(one, each) for one in found for each in schemes]
         stored = dict(asked_at.bindings)
         explained = self.explains(accounts, claims_in(place, stored.values()), ask)
         for binding, is_gone in world.binding_events[asked_at.binding_events :]:
@@ -404,7 +487,7 @@ class Scenario:
 
     def check_nothing_leaked(self) -> None:
         for replica in self.world.replicas.values():
-            for account in self.world.accounts.values():
+            for account in map(self.world.fitted, self.world.accounts.values()):
                 if account.reservations or account.advances:
                     raise Violation(f"{account.name} still holds {account.reservations} and {account.advances}")
                 if replica.observation.view.version >= self.world.version:

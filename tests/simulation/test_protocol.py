@@ -55,6 +55,10 @@ def test_nothing_is_ever_over_admitted_or_leaked() -> None:
         "advance",
         "two domains",
         "another leaf",
+        "owner",
+        "limits",
+        "opened",
+        "removed",
     ):
         assert happened.get(what, 0) > SEEDS / 10, (what, happened)
 

@@ -24,13 +24,20 @@ from federation_quota.ledger.judging import Ask
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
+from federation_quota.limits import usage
+from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.registry import Registry
+from federation_quota.limits.scheme import NO_LIMITS, Schemes
+from federation_quota.limits.subject import Subject
 from federation_quota.resources import Resources
+from tests.conformance.bookstore import as_stored, opened
 
 NAMESPACE = "shop"
 # Beside its quotas there are elastic leaves in some worlds, which have bindings of that one, too.
 ANOTHER_NAMESPACE = "bank"
 PLACES = {"all": NAMESPACE, "gold": NAMESPACE, "team": domain.of_leaf("team"), "lab": domain.of_leaf("lab")}
-"""The accounts, and the domain of each."""
+"""The accounts, and the domain of each. In some worlds there are those of users and groups beside them."""
+TREE = "default"
 # All times around reservations are a tenth of the real ones, in the same proportion: a seed then holds ten times as
 # much. The API server ends every write by then.
 EXPIRY_SECONDS = 6.0
@@ -72,6 +79,9 @@ class World:
         self.accounts: dict[str, Account] = {}
         self.binding_events: list[tuple[Binding, bool]] = []  # as stored, or as it last was, and whether it went
         self.account_events: list[tuple[int, str, Account | None]] = []  # version, name, account or deleted
+        self.levels: dict[str, Level] = {}  # what the nodes of the tree say of limits
+        self.level_events: list[Level] = []
+        self.schemes: list[Schemes] = [NO_LIMITS]  # as they were, one after the other
         self.flights: list[Flight] = []
         self.decisions: list[Decision] = []
         self.replicas: dict[str, Replica] = {}
@@ -131,6 +141,17 @@ class World:
         if self.accounts.pop(name, None):
             self.account_events.append((self.next_version(), name, None))
 
+    def store_level(self, level: Level) -> None:
+        """An administrator changes what a node says of limits, or where it stands."""
+        self.next_version()
+        self.levels[level.name] = level
+        self.level_events.append(level)
+        self.schemes.append(Schemes.of({TREE: list(self.levels.values())}))
+
+    def fitted(self, account: Account) -> Account:
+        """The account by the limits that are stored."""
+        return usage.fitted(account, self.schemes[-1])
+
     def spent(self, account: Account) -> Resources:
         claims = claims_in(account.namespace, self.bindings.values())
         return Resources.sum(account.lens.cost(one) for one in claims.values())
@@ -147,7 +168,9 @@ class World:
 
 def claims_in(place: str, bindings: Collection[Binding]) -> dict[str, Claim]:
     """What these bindings claim in a domain, by what they are called there. Told here once more, and differently from
-    the product: it is what that is held against."""
+    the product: it is what that is held against. To a user or group everything may be charged: their lens tells."""
+    if domain.is_usage(place):
+        return {f"{one.key.namespace}/{one.key.name}": claim(one) for one in bindings}
     return {name: claim for one in bindings for where, name, claim in claims_of(one) if where == place}
 
 
@@ -193,20 +216,35 @@ class SimulatedStore:
             world.note("conflict")
             raise ConflictError
         before = {one.id for one in current.reservations}
-        # The spec is not ours to write: whatever is stored stays.
-        stored = world.store_account(replace(account, limits=current.limits, selector=current.selector))
+        stored = world.store_account(as_stored(account, current))
+        # A user's account is what the limits make of it, as whoever judged knew them.
+        judged = replace(account, version=stored.version) if usage.is_usage(account) else stored
+        is_active = account.is_active if usage.is_usage(account) else current.is_active
         for reservation in stored.reservations:
-            if reservation.id not in before and current.is_active:
-                world.decided(stored, reservation)
+            if reservation.id not in before and is_active:
+                world.note("owner" if usage.is_usage(account) else "quota")
+                world.decided(judged, reservation)
         if world.rng.random() < 0.02:
             world.note("lost answer")
             raise UnreachableError
         await world.lag(0.01)
         return stored
 
+    async def open(self, subject: Subject) -> Account:
+        world = self._world
+        await world.lag(0.02)
+        if self._replica in world.departed:
+            raise UnreachableError
+        world.note("opened")
+        return world.accounts.get(subject.account) or world.store_account(replace(opened(subject), uid=world.uid()))
+
     async def is_stored(self, account: Account) -> bool:
         stored = await self.read(account.namespace, account.name)
         return stored is not None and (stored.uid, stored.version) == (account.uid, account.version)
+
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        await self._world.lag(0.01)
+        return self._world.fitted(account).shape == account.shape
 
     async def look(self, namespace: str, binding: str) -> LiveLook:
         await self._world.lag(0.01)
@@ -220,7 +258,7 @@ class SimulatedStore:
     async def versions(self, namespace: str, among: Collection[str] | None = None) -> dict[str, int]:
         await self._world.lag(0.01)
         places = {namespace}
-        if domain.is_leaf(namespace):
+        if not domain.is_namespace(namespace):
             places = {NAMESPACE, ANOTHER_NAMESPACE}
             if among is not None:
                 places = {domain.binding_in(namespace, name).namespace for name in among}
@@ -254,14 +292,21 @@ class Replica:
             meter=_Meter(world),
             terms=world.terms,
         )
+        self._levels: dict[str, Level] = {}
+        self._limits = Registry(self.accountant.limit)
 
     def start(self) -> None:
         """Present first, then a list of everything, then the watches: the order that the product keeps too."""
         world = self.world
         world.replicas[self.name] = self
         self.relist()
+        self._levels = dict(world.levels)
+        self._limits.refresh({TREE: list(self._levels.values())})
         for account in world.accounts.values():
             self.accountant.learn(account)
+        # Trees and quotas come by watches of their own, either of which may be behind.
+        self._tasks.create_task(self._watch_limits(len(world.level_events), is_root=True))
+        self._tasks.create_task(self._watch_limits(len(world.level_events), is_root=False))
         self._tasks.create_task(self._watch_bindings(len(world.binding_events)))
         self._tasks.create_task(self._watch_accounts(len(world.account_events)))
 
@@ -290,6 +335,22 @@ class Replica:
                 else:
                     self._mirror.upsert(binding)
 
+    async def _watch_limits(self, position: int, *, is_root: bool) -> None:
+        world = self.world
+        news = world.follow()
+        while True:
+            if position == len(world.level_events):
+                news.clear()
+                await news.wait()
+            await world.lag(0.03)
+            if world.rng.random() < 0.05:
+                await asyncio.sleep(world.rng.choice([0.2, 1, 5]))
+            for level in world.level_events[position : position + world.rng.randint(1, 3)]:
+                position += 1
+                if (level.name == ROOT) == is_root:
+                    self._levels[level.name] = level
+                    self._limits.refresh({TREE: list(self._levels.values())})
+
     async def _watch_accounts(self, position: int) -> None:
         world = self.world
         news = world.follow()
@@ -304,6 +365,6 @@ class Replica:
             for version, name, account in world.account_events[position : position + take]:
                 position += 1
                 if account is None:
-                    self.accountant.forget(PLACES[name], name, version)
+                    self.accountant.forget(PLACES.get(name) or domain.of_usage(name), name, version)
                 else:
                     self.accountant.learn(account)

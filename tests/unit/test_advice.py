@@ -10,6 +10,9 @@ import pytest
 from federation_quota.accounting.answer import Allowed, Denied, Exists, Later
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding
+from federation_quota.elastic import leaf
+from federation_quota.elastic.capacity import Cluster
+from federation_quota.elastic.forest import Forest
 from federation_quota.karmadaquota import HOLD, WARN
 from federation_quota.kube import codec, error
 from federation_quota.kube.mirrors import BindingMirror
@@ -18,10 +21,14 @@ from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Exceeded
 from federation_quota.ledger.view import Entry
 from federation_quota.quantity import parse
+from federation_quota.resources import Resources
+from federation_quota.stamp import QUOTA_NAME_LABEL
 from tests.unit.accounts import claim, creation, holding, quota
 from tests.unit.documents import BINDING
 from tests.unit.reviews import TEAM, Api, Books, behaving, review, soon
 from webhook.advice import Advice
+from webhook.leaves import Leaves
+from webhook.prospects import Prospects
 from webhook.review import ALLOWED, Verdict
 
 EXCEEDED = (Exceeded("cpu", parse(4), parse(8), parse(10)),)
@@ -205,3 +212,128 @@ class TestDenying:
         assert verdict.is_allowed
         assert verdict.warnings[0].endswith("let through, federation-quota only warns for now")
         assert adviser.books.asks == []
+
+
+def team(runtime: int = 0, used: int = 0, name: str = "team", **spec: Any) -> Account:  # noqa: ANN401
+    """A leaf of which so much is published."""
+    account = leaf.read(
+        {
+            "kind": "CompositeElasticQuota",
+            "metadata": {"name": name, "uid": "u", "resourceVersion": "1"},
+            "spec": {"min": {"cpu": "0"}, "namespaces": [TEAM], **spec},
+            "status": {"runtime": {"cpu": str(runtime)}, "used": {"cpu": str(used)}, "request": {"cpu": str(used)}},
+        }
+    )
+    return active(account)
+
+
+class UnderTree:
+    """The hook, in a namespace that is under these leaves, on a federation of so many cores."""
+
+    def __init__(self, *accounts: Account, cores: int = 20, used: int = 0, denies: bool = False) -> None:
+        self.books = Books(list(accounts))
+        self.api = Api()
+        self.labels: dict[str, str] | Exception = {}
+        observation = Observation()
+        mirror = BindingMirror(observation)
+        leaves = Leaves(
+            roots=dict,
+            labels=lambda _namespace: None,
+            look=self._look,
+            on_stored=lambda _account: None,
+            on_deleted=lambda _place, _name, _version: None,
+        )
+        for one in accounts:
+            leaves.quota_stored(one)
+        known = {one.name: one for one in accounts}
+        if used:
+            observation.upsert(accounts[0].namespace, "elsewhere/other", Entry("u", 1, claim(used)))
+        cluster = Cluster("m1", {}, Resources.parse({"cpu": cores}))
+        forest = Forest.of((leaf.kept(one).quota for one in accounts), clusters=[cluster])
+        prospects = Prospects(leaves, known.get, lambda: forest, observation, mirror)
+        self.advice = Advice(
+            self.books.accountant, observation, mirror, self.api.client, denies=denies, prospects=prospects
+        )
+
+    async def _look(self, _namespace: str) -> dict[str, str]:
+        if isinstance(self.labels, Exception):
+            raise self.labels
+        return self.labels
+
+    async def __call__(self, new: dict[str, Any], old: dict[str, Any] | None = None, quota_name: str = "") -> Verdict:
+        named = {QUOTA_NAME_LABEL: quota_name} if quota_name else {}
+        new = {**new, "metadata": {**new["metadata"], "labels": named}}
+        asked = review(new, old, resource="deployments", group="apps", name=new["metadata"]["name"])
+        return await self.advice(asked, soon())
+
+
+class TestTrees:
+    async def test_what_will_go_soon_is_not_talked_about(self) -> None:
+        assert await UnderTree(team(max={"cpu": "10"}))(deployment(4)) == ALLOWED, (
+            "nothing is published, and it will be"
+        )
+
+    async def test_what_waits_is_told_how_much_there_is(self) -> None:
+        assert (await UnderTree(team(max={"cpu": "10"}), cores=3)(deployment(4))).warnings == (
+            "quota team: 4 more cpu asked for, 0 of the 3 used that it could have now: "
+            "if propagated, it is held until others in its tree need less, or something ends",
+        )
+        full = UnderTree(team(8, used=8, max={"cpu": "10"}), used=8)
+        assert (await full(deployment(4))).warnings == (
+            "quota team: 4 more cpu asked for, 8 of 10 used, its max: "
+            "if propagated, it is held until something of this quota ends",
+        )
+
+    @pytest.mark.parametrize("denies", [False, True])
+    async def test_what_can_never_fit_is_told_so_and_refused_where_that_is_asked_for(self, denies: bool) -> None:
+        verdict = await UnderTree(team(max={"cpu": "3"}), denies=denies)(deployment(4))
+        text = (
+            "quota team: 4 more cpu asked for, 0 of 3 used, its max: "
+            "if propagated, it is held until the quota is raised"
+        )
+        assert (verdict.is_allowed, verdict.message or verdict.warnings[0]) == (not denies, text)
+
+    async def test_what_only_waits_is_denied_to_nobody(self) -> None:
+        verdict = await UnderTree(team(max={"cpu": "10"}), cores=3, denies=True)(deployment(4))
+        assert verdict.is_allowed
+        assert len(verdict.warnings) == 1
+
+    async def test_who_asks_for_less_than_before_is_only_warned(self) -> None:
+        verdict = await UnderTree(team(max={"cpu": "3"}), denies=True)(deployment(4), deployment(5))
+        assert verdict.is_allowed
+        assert "until the quota is raised" in verdict.warnings[0]
+
+    @pytest.mark.parametrize(
+        ("named", "text"),
+        [("nobody", "there is no quota nobody"), ("other", "the quota other is not for namespace team-a")],
+    )
+    async def test_a_quota_that_cannot_be_had_is_said_at_once(self, named: str, text: str) -> None:
+        quotas = team(), team(name="other", namespaces=["elsewhere"])
+        warned = await UnderTree(*quotas)(deployment(1), quota_name=named)
+        assert text in warned.warnings[0]
+        assert warned.warnings[0].endswith(": if propagated, it is refused")
+        refused = await UnderTree(*quotas, denies=True)(deployment(1), deployment(1), quota_name=named)
+        assert (refused.code, refused.reason) == (403, "QuotaExceeded")
+        assert text in refused.message
+
+    async def test_more_than_is_taken_in_is_told_and_judged_like_the_binding(self) -> None:
+        busy = UnderTree(team(max={"cpu": "10"}, admission={"cpu": "5"}))
+        assert (await busy(deployment(6))).warnings == (
+            "quota team: 6 more cpu asked for, 0 of 5 asked for already, all that it takes in: "
+            "if propagated, it is refused",
+        )
+        denying = UnderTree(team(max={"cpu": "10"}, admission={"cpu": "5"}), denies=True)
+        denying.advice.observation.upsert("leaf:team", "elsewhere/b", Entry("u", 2, claim({"admission.cpu": 4})))
+        denying.books.answers = Denied(Denial("team", EXCEEDED, "leaf:team"))
+        refused = await denying(deployment(3))
+        assert (refused.code, refused.message) == (403, Denial("team", EXCEEDED, "leaf:team").message)
+        assert str(denying.books.asks[-1].new.charge["admission.cpu"]) == "3"
+
+    async def test_a_leaf_of_which_too_little_is_known_says_nothing(self) -> None:
+        for unknown in (replace(team(max={"cpu": "1"}), active_shape=""), replace(team(max={"cpu": "1"}), observed=99)):
+            assert await UnderTree(unknown)(deployment(4)) == ALLOWED
+
+    async def test_a_namespace_that_cannot_be_read_keeps_nobody(self) -> None:
+        adviser = UnderTree(team(max={"cpu": "1"}), denies=True)
+        adviser.labels = error.NoAnswerError("cut off")
+        assert await adviser(deployment(4)) == ALLOWED

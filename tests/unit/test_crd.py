@@ -109,7 +109,6 @@ def test_the_api_server_fills_in_what_a_client_left_out_and_nothing_the_system_w
         "QuotaTree.spec.mode": "Runtime",
         "QuotaTree.spec.scaleMin": True,
         "QuotaTree.spec.keepUsed": False,
-        "QuotaTree.spec.limitRequests": False,
         "QuotaTree.spec.reclaim": {},
         "QuotaTree.spec.reclaim.enabled": True,
         "QuotaTree.spec.reclaim.delaySeconds": 120,

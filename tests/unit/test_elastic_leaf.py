@@ -13,6 +13,9 @@ from federation_quota.elastic.quota import QuotaError
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.denial import Denial
+from federation_quota.ledger.judging import Admitted, Books, Refused, Verdict
+from federation_quota.ledger.judging import Ask as LedgerAsk
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.view import Entry, View
 from federation_quota.quantity import parse
@@ -130,10 +133,50 @@ def test_a_leaf_is_charged_what_was_given_and_holds_for_what_is_asked() -> None:
         demand=Resources.parse({"cpu": 3, "pods": 3}),
         assigned=Resources.parse({"cpu": 1, "pods": 1}),
     )
-    assert leaf.claim(binding) == Claim(binding.assigned)
+    asked_for = Resources.parse({"admission.cpu": 3, "admission.pods": 3})
+    assert leaf.claim(binding) == Claim(binding.assigned + asked_for)
+    assert elastic().lens.cost(leaf.claim(binding)) == Resources.parse({"cpu": 1}), "what is asked for is not limited"
     assert leaf.wants(elastic(), binding) == Resources.parse({"cpu": 3})
     idle = replace(binding, demand=Resources.parse({"count/configmaps": 1}), assigned=Resources())
     assert not leaf.wants(elastic(), idle)
+
+
+def test_a_leaf_may_limit_what_it_is_asked_for_beside_what_it_gives() -> None:
+    account, view = elastic(BOOKS, admission={"cpu": "6"}), View()
+    assert {name: str(limit) for name, limit in account.limits.items()} == {
+        "cpu": "5",
+        "memory": "2Gi",
+        "admission.cpu": "6",
+    }
+    view.upsert(account.namespace, "bank/db", Entry("u", 50, leaf.asking(Resources.parse({"cpu": 4}))))
+    assert leaf.taken(account, view) == {"cpu": 2000, "memory": 0}, "what waits is not used"
+    assert leaf.status(account, Books(account, view).used)["used"] == {"cpu": "2", "memory": "0"}
+
+    def verdict(cpu: int) -> Verdict:
+        return Books(account, view).judge(
+            LedgerAsk("x", "bank/new", leaf.asking(Resources.parse({"cpu": cpu})), uid="x")
+        )
+
+    assert isinstance(verdict(2), Admitted)
+    refused = verdict(3)
+    assert isinstance(refused, Refused)
+    denial = Denial("shop/own", refused.exceeded, account.namespace)
+    assert denial.message == (
+        "exceeded quota: shop/own, requested: admission.cpu=3, used: admission.cpu=4, limited: admission.cpu=6"
+    )
+    assert denial.causes[0]["field"] == "elasticquotas/shop/own/spec.admission[cpu]"
+
+
+def test_no_binding_can_pretend_to_ask_for_less() -> None:
+    cheat = Binding(
+        ObjectKey("shop", "web"),
+        "u",
+        1,
+        TemplateRef("apps/v1", "Deployment", "shop", "web"),
+        demand=Resources.parse({"cpu": 3, "admission.cpu": 1}),
+        assigned=Resources.parse({"admission.cpu": 1}),
+    )
+    assert leaf.claim(cheat).charge == Resources.parse({"admission.cpu": 3})
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateR
 from federation_quota.elastic.ask import Ask
 from federation_quota.elastic.forest import Root
 from federation_quota.elastic.node import Node
-from federation_quota.elastic.plan import Leaf, Plan, Situation, plan
+from federation_quota.elastic.plan import Plan, Planner, plan
 from federation_quota.elastic.release import Obstacle
+from federation_quota.elastic.situation import Leaf, Situation
 from federation_quota.elastic.tree import Tree
 from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
@@ -207,6 +208,21 @@ def test_one_that_waits_displaces_those_of_its_leaf_that_matter_less() -> None:
     assert displaced(look(there)) == []
 
 
+def test_where_what_was_to_be_raised_is_gone_again_the_important_one_displaces_after_all() -> None:
+    low = running("low", 4, capacity="in-quota")  # type: ignore[arg-type]
+    there = leaf(4, low, binding("high", 4, held=True, priority=9))
+    tree = Tree.of([Node("a", min={"cpu": 5_000}), Node("b", min={"cpu": 5_000})], {"cpu": 10_000})
+    planner = Planner()
+    first = Situation(tree, {"a": there, "b": leaf(0)}, ROOT, NOW)
+    found = planner.plan(first)
+    assert found.raises == {"a": {"cpu": 8_000}}
+    assert displaced(found) == []
+    # Meanwhile the other has used all the rest, which nobody expected; of this one nothing is other than it was.
+    found = planner.plan(replace(first, leaves={"a": there, "b": leaf(0, more=6)}, touched=frozenset({"b"})))
+    assert found.raises == {}
+    assert displaced(found) == ["low"]
+
+
 # Labels
 
 
@@ -255,3 +271,21 @@ def test_in_a_fair_tree_what_is_beyond_a_min_gives_way_to_whoever_claims_its_own
     found = fair(a=leaf(60, running("old", 40), running("young", 20)), c=leaf(0, binding("api", 15, held=True)))
     assert found.raises == {"c": {"cpu": 15_000}}
     assert found.standings["c"].guaranteed == {"cpu": 30_000 + 15_000}
+
+
+def test_in_a_fair_tree_whoever_gave_way_does_not_take_the_place_again() -> None:
+    """It is older than the one that it gave way to, and would come first."""
+    own = leaf(40, running("a", 40), binding("newest", 10, held=True))
+    gave_way = leaf(30, running("b", 30), binding("bb", 10, held=True))
+    found = fair(a=own, b=gave_way)
+    assert found.raises == {"a": {"cpu": 50_000}}
+    found = fair(a=replace(own, published={"cpu": 50_000}), b=gave_way)
+    assert names(found.releases) == ["newest"]
+
+
+def test_in_a_fair_tree_what_is_freed_bit_by_bit_is_left_to_whoever_has_a_right_to_it() -> None:
+    claims = leaf(0, binding("claims", 30, held=True))
+    found = fair(a=leaf(60, running("a", 40), running("aa", 20)), b=leaf(0, binding("b", 20, held=True)), c=claims)
+    assert displaced(found) == ["aa"]
+    # 20 are free, and too few for the one: whoever could take them has no right to that much.
+    assert found.raises == {}

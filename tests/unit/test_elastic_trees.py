@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from controllers.elastic.counting import Counting
 from controllers.elastic.trees import YOUNG_SECONDS, TreeController
 from controllers.elastic.watching import Watching
 from controllers.reporting import Reporting
@@ -15,14 +16,17 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.binding import Binding, ClusterShare
 from federation_quota.elastic import leaf as leaves
+from federation_quota.elastic.association import Reach
 from federation_quota.elastic.capacity import Cluster
 from federation_quota.elastic.forest import Forest, Root
+from federation_quota.elastic.running import Sight, Sorts
 from federation_quota.kube import error
 from federation_quota.kube.client import Client
 from federation_quota.kube.forest import Table
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
+from federation_quota.pod import Footprint, Workload
 from federation_quota.resources import NOTHING, Resources
 from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, Stamp
 from tests.conformance.bookstore import in_simulated_time
@@ -107,6 +111,20 @@ class Server(Client):
         return max(one.version for one in self.mirror.bindings.values()) + 1
 
 
+class Members:
+    """What runs in the members: pods of one cpu."""
+
+    def __init__(self) -> None:
+        self.running = 0
+
+    def pods(self, namespace: str) -> Sorts:
+        sort = Footprint(Resources.parse({"cpu": 1}), "", Workload("Deployment", "web"), is_running=True)
+        return {"m1": {sort: self.running} if namespace == waiters.NAMESPACE and self.running else {}}
+
+    def sights(self) -> list[Sight]:
+        return [Sight("m1")]
+
+
 class Stand:
     """A tree of 100 cpu for two teams, and the controller at work on it."""
 
@@ -118,8 +136,10 @@ class Stand:
         self.shelf = Shelf(self.observation, *accounts)
         self.server = Server(self.mirror)
         self.said = Journal()
-        self.watching = Watching(self.observation, self.mirror, {one.name: one for one in accounts})
-        self._root = Root(reclaim_delay_seconds=delay)
+        self.members = Members()
+        known = {one.name: one for one in accounts}
+        self.watching = Watching(self.observation, self.mirror, known, Counting(self.members))
+        self._root = Root(reclaim_delay_seconds=delay, system=Reach(frozenset({"system"})))
         self.has(total)
         self.controller = TreeController(self.watching, self, self.shelf, Reporting(self.said))  # type: ignore[arg-type]
         self.shelf.on_stored.append(self._stored)
@@ -131,7 +151,7 @@ class Stand:
         """There is so much."""
         found = [leaves.kept(one).quota for one in self.shelf.accounts.values()]
         cluster = Cluster("m1", {}, Resources.parse({"cpu": total}))
-        self.forest = Forest.of(found, [self._root], {}, [cluster])
+        self.forest = Forest.of(found, [self._root], {"system": {}}, [cluster])
 
     def _stored(self, account: Account) -> None:
         def heard() -> None:
@@ -276,3 +296,37 @@ async def test_less_for_all_displaces_in_order_and_labels_say_who_is_within_its_
         writes, patches = stand.shelf.writes, len(stand.server.patches)
         await asyncio.sleep(60)
         assert (stand.shelf.writes, len(stand.server.patches)) == (writes, patches), "nothing is left to be written"
+
+
+@in_simulated_time
+async def test_what_the_system_comes_to_use_is_taken_off_what_there_is_by_that_event_alone() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.put("web", 80)
+        stand.put("crawl", 20)
+        await until(lambda: stand.used() == "100")
+        dns = waiters.binding("dns", 30, version=stand.version(), clusters={"m1": 30})
+        dns = replace(dns, key=dns.key._replace(namespace="system"))
+        stand.mirror.upsert(dns)
+        await until(lambda: stand.used() == "20" or stand.used() == "80")
+        assert len(stand.held()) == 1
+        stand.mirror.delete(replace(dns, version=stand.version()))
+        await until(lambda: stand.used() == "100")
+
+
+@in_simulated_time
+async def test_what_runs_is_said_beside_what_was_admitted() -> None:
+    stand = Stand(40, 60)
+    async with stand.leading():
+        stand.put("web", 80)
+        await until(lambda: stand.used() == "80")
+
+        def says(field: str) -> object:
+            return leaves.kept(stand.shelf.accounts["a/q"]).status.get(field)
+
+        await until(lambda: says("running") == {"cpu": "0"})
+        stand.members.running = 50
+        stand.controller.pods_changed([waiters.NAMESPACE])
+        await until(lambda: says("running") == {"cpu": "50"})
+        assert (says("runningSummary"), says("clusters")) == ("cpu: 50", [{"name": "m1", "running": {"cpu": "50"}}])
+        assert stand.used() == "80", "nothing is decided by it"

@@ -7,7 +7,7 @@ import pytest
 from federation_quota.elastic import topology, validation
 from federation_quota.elastic.capacity import Cluster
 from federation_quota.elastic.forest import FAIR_SHARE, Forest, Root, read_root
-from federation_quota.elastic.quota import COMPOSITE, ELASTIC, Manager, Quota, QuotaError, name_of, read
+from federation_quota.elastic.quota import COMPOSITE, ELASTIC, Quota, QuotaError, name_of, read
 from federation_quota.field_error import FieldError
 from federation_quota.label_selector import LabelSelector
 from federation_quota.resources import Resources
@@ -80,6 +80,10 @@ def test_what_is_wrong_with_a_quota_is_named(spec: dict[str, Any], path: str) ->
         ({"managers": [{"kind": "Robot", "name": "r"}]}, "spec.managers[0].kind"),
         ({"managers": [{"kind": "User"}]}, "spec.managers[0].name"),
         ({"managers": [{"kind": "User", "name": "me"}], "namespaces": ["a"]}, "spec.managers"),
+        ({"managedNamespaces": OFFER, "namespaceSelector": {}}, "spec.managedNamespaces"),
+        ({"managedNamespaces": ["a"]}, "spec.managedNamespaces"),
+        ({"managedNamespaces": {"namespaces": ["A"]}}, "spec.managedNamespaces.namespaces[0]"),
+        ({"managedNamespaces": {"namespaceSelector": 1}}, "spec.managedNamespaces.namespaceSelector"),
     ],
 )
 def test_what_is_wrong_with_a_composite_is_named(spec: dict[str, Any], path: str) -> None:
@@ -280,31 +284,110 @@ def test_the_default_group_is_a_leaf_of_the_default_tree() -> None:
     assert group("nobody") == group("dept") == group("gpu-parent") == group("tenant", "more") == ["spec.defaultGroup"]
 
 
+IN_USE = Forest.of(
+    quotas(
+        composite("rest", status={"used": {"cpu": 1}}),
+        composite("idle"),
+        composite("tenant", namespaces=["x"], status={"held": 1}),
+        elastic(),
+    ),
+    namespaces={"kube-system": {}, "logging": {"tier": "system"}, "x": {}},
+)
+SYSTEM = {"namespaces": ["kube-system", "gone"], "namespaceSelector": {"matchLabels": {"tier": "system"}}}
+
+
+def tree(**spec: object) -> Root:
+    return read_root({"metadata": {"name": "default"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_lost"),
+    [
+        ("rest", None, True),
+        ("rest", "idle", True),
+        ("rest", "rest", False),
+        ("idle", "rest", False),
+        ("tenant", None, False),
+        ("nobody", None, False),
+        (None, "idle", False),
+    ],
+)
+def test_a_default_group_that_is_for_no_namespace_stays_one_while_it_has_workloads(
+    before: str | None, after: str | None, is_lost: bool
+) -> None:
+    errors = topology.check_root(IN_USE, tree(defaultGroup=after), tree(defaultGroup=before))
+    assert paths(errors) == (["spec.defaultGroup"] if is_lost else [])
+    if after is None:
+        assert paths(topology.check_root_deletion(IN_USE, tree(defaultGroup=before))) == paths(errors)
+
+
+def test_a_namespace_stays_in_the_system_group_while_something_runs_there() -> None:
+    def change(new: Root, *busy: str, forest: Forest = IN_USE) -> list[str]:
+        errors = topology.check_root(forest, new, tree(systemGroup=SYSTEM), busy.__contains__)
+        assert set(paths(errors)) <= {"spec.systemGroup"}
+        return [error.detail.split()[0] for error in errors]
+
+    assert change(tree(), "kube-system", "logging", "x") == ["kube-system", "logging"]
+    assert change(tree(systemGroup={"namespaces": ["kube-system"]}), "kube-system", "logging") == ["logging"]
+    assert change(tree(systemGroup={"namespaceSelector": {}}), "kube-system", "logging") == []
+    assert change(tree(), "x") == []
+    assert change(tree(), "kube-system", forest=Forest.of()) == [], "where nothing is shared nothing is lost"
+    deleted = topology.check_root_deletion(IN_USE, tree(systemGroup=SYSTEM), {"logging"}.__contains__)
+    assert "they would be charged to no quota" in deleted[0].detail
+    assert topology.check_root_deletion(IN_USE, tree(systemGroup=SYSTEM)) == []
+
+
+# Namespaces
+
+CLAIMED = Forest.of(
+    quotas(
+        composite("blue", namespaceSelector={"matchLabels": {"tenant": "blue"}}),
+        composite("big", namespaceSelector={"matchLabels": {"size": "big"}}),
+        composite("listed", namespaces=["x"]),
+        elastic("q", "own"),
+    ),
+    [tree(systemGroup=SYSTEM)],
+)
+BLUE, BIG, BOTH = {"tenant": "blue"}, {"size": "big"}, {"tenant": "blue", "size": "big"}
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "old", "claimed"),
+    [
+        ("n", BOTH, None, "big, blue"),
+        ("n", BOTH, BLUE, "big, blue"),
+        ("n", BOTH, {}, "big, blue"),
+        ("x", BLUE, {}, "blue, listed"),
+        ("x", BLUE, None, "blue, listed"),
+        ("own", BIG, {}, "big, own/q"),
+        ("n", BIG, BLUE, ""),
+        ("n", {}, BLUE, ""),
+        ("n", BLUE, None, ""),
+        ("n", {**BOTH, "note": "x"}, BOTH, ""),  # it was so before
+    ],
+)
+def test_a_namespace_is_not_labelled_into_a_second_quota(
+    name: str, new: dict[str, str], old: dict[str, str] | None, claimed: str
+) -> None:
+    errors = topology.check_namespace(CLAIMED, name, new, old)
+    assert paths(errors) == (["metadata.labels"] if claimed else [])
+    assert all(f"{name} would fall under the quotas {claimed}:" in error.detail for error in errors)
+
+
+def test_a_namespace_is_not_labelled_out_of_the_system_group_while_something_runs_there() -> None:
+    def relabelled(new: dict[str, str], old: dict[str, str] | None, *busy: str) -> list[str]:
+        return paths(topology.check_namespace(CLAIMED, "logging", new, old, busy.__contains__))
+
+    assert relabelled({}, {"tier": "system"}, "logging") == ["metadata.labels"]
+    assert relabelled({}, {"tier": "system"}) == []
+    assert relabelled({"tier": "system", "new": "label"}, {"tier": "system"}, "logging") == []
+    assert relabelled({}, {}, "logging") == relabelled({}, None, "logging") == []
+
+
 def test_a_tree_with_quotas_in_it_stays() -> None:
     assert paths(topology.check_root_deletion(FOREST, FOREST.roots["gpus"])) == ["metadata.name"]
     assert topology.check_root_deletion(FOREST, FOREST.roots["fair"]) == []
     assert topology.check_root_deletion(FOREST, Root()) == []
-
-
-# Managers
-
-
-def test_managers_change_what_is_below_their_node_and_nothing_else() -> None:
-    def may(user: str, *changed: Quota | None, groups: tuple[str, ...] = ()) -> bool:
-        return topology.may_manage(FOREST, user, groups, *changed)
-
-    own, sub, dept = FOREST.quotas["a/q"], FOREST.quotas["sub"], FOREST.quotas["dept"]
-    assert may("ann", own, own)
-    assert may("bob", own, None, groups=("leads",))
-    assert may("bob", None, sub, groups=("leads",))
-    assert not may("ann", sub, sub)
-    assert not may("bob", dept, dept, groups=("leads",))
-    assert not may("bob", own, own)
-    elsewhere = read(elastic("q", "a", min={"cpu": 3}))
-    assert not may("ann", own, elsewhere)  # taken away from under the one who manages it
-    assert not may("ann", elsewhere, own)
-    assert not may("ann")
-    assert FOREST.quotas["sub"].managers == (Manager("User", "ann"),)
 
 
 def test_a_tree_is_read_as_it_is_stored() -> None:
@@ -314,19 +397,12 @@ def test_a_tree_is_read_as_it_is_stored() -> None:
         "mode": "FairShare",
         "scaleMin": False,
         "keepUsed": True,
-        "limitRequests": True,
         "reclaim": {"enabled": False, "delaySeconds": 7},
         "systemGroup": {"namespaces": ["kube-system"]},
         "defaultGroup": "rest",
     }
     root = read_root({"metadata": {"name": "t"}, "spec": spec})
-    assert (root.name, root.mode, root.scales_min, root.keeps_used, root.limits_requests) == (
-        "t",
-        FAIR_SHARE,
-        False,
-        True,
-        True,
-    )
+    assert (root.name, root.mode, root.scales_min, root.keeps_used) == ("t", FAIR_SHARE, False, True)
     assert (root.reclaims, root.reclaim_delay_seconds, root.default_group) == (False, 7, "rest")
     assert root.system.covers("kube-system", {})
     assert root.fixed == Resources.parse({"cpu": 4})

@@ -3,6 +3,7 @@
 from typing import Any
 
 from federation_quota import api, hooks, names
+from federation_quota.group_resource import WORKLOADS, GroupResource
 
 
 def webhooks(configuration: str) -> dict[str, dict[str, Any]]:
@@ -21,7 +22,9 @@ def test_what_decides_fails_closed_and_the_early_word_fails_open_soon() -> None:
 
 
 def test_a_namespace_is_warned_or_denied_and_never_both() -> None:
-    selectors = {name: one["namespaceSelector"]["matchExpressions"] for name, one in webhooks(names.ADVISING).items()}
+    found = webhooks(names.ADVISING)
+    assert "namespaceSelector" not in found.pop("namespaces.quota.karmada.io")
+    selectors = {name: one["namespaceSelector"]["matchExpressions"] for name, one in found.items()}
     label = {"key": "quota.karmada.io/deny-at-apply", "values": ["true"]}
     assert selectors == {
         "warn.quota.karmada.io": [{**label, "operator": "NotIn"}],
@@ -48,10 +51,11 @@ def test_status_and_deletion_are_nobodys_business_but_those_of_quotas() -> None:
             operations = {operation for rule in one["rules"] for operation in rule["operations"]}
             assert operations - {"CREATE", "UPDATE"} == ({"DELETE"} if one["name"] in ELASTIC else set())
             statuses = {resource for resource in resources if resource.endswith("/status")}
-            assert statuses <= {f"{resource.plural}/status" for resource in api.RESOURCES}
+            if one["name"] != hooks.WRITERS_HOOK:
+                assert statuses <= {f"{resource.plural}/status" for resource in api.RESOURCES}
             conditions = {condition["name"] for condition in one["matchConditions"]}
             # Of a binding, what is untouched passes, deleted or not: see the federation tests.
-            assert "not-being-deleted" in conditions or one["name"] == hooks.BINDINGS_HOOK
+            assert "not-being-deleted" in conditions or one["name"] in (hooks.BINDINGS_HOOK, hooks.WRITERS_HOOK)
 
 
 def test_our_own_statuses_are_not_brought_to_us_and_everybody_elses_are() -> None:
@@ -62,7 +66,7 @@ def test_our_own_statuses_are_not_brought_to_us_and_everybody_elses_are() -> Non
     )
     expressions = {one["name"]: one["expression"] for one in hook["matchConditions"]}
     assert expressions["not-our-own-status"] == (
-        "request.subResource != 'status' || "
+        "!(has(request.subResource) && request.subResource == 'status') || "
         '!(request.userInfo.username in ["federation-quota-webhook", "he said \\"hi\\""])'
     )
 
@@ -77,3 +81,28 @@ def test_a_change_of_an_elastic_quota_is_brought_to_one_of_two_hooks_and_never_t
     (managed,) = found["managed.quota.karmada.io"]["rules"]
     assert managed["resources"] == ["elasticquotas", "compositeelasticquotas"]
     assert all(rule["scope"] == "*" for name in ELASTIC for rule in found[name]["rules"])
+
+
+def test_owners_are_written_at_creation_and_asked_about_again_only_where_they_change() -> None:
+    hook = webhooks(names.MUTATING)[hooks.IDENTITY_HOOK]
+    created = {resource for rule in hook["rules"] if rule["operations"] == ["CREATE"] for resource in rule["resources"]}
+    changed = {resource for rule in hook["rules"] if rule["operations"] == ["UPDATE"] for resource in rule["resources"]}
+    assert created == {one.plural for one in WORKLOADS}
+    assert changed == created | {f"{one}/*" for one in created}, "a status is written with annotations"
+    (condition,) = hook["matchConditions"]
+    assert condition["expression"].startswith("request.operation == 'CREATE' || ")
+    assert hook["sideEffects"] == "None", "dry runs are asked about, too"
+    assert hook["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_kinds_of_ones_own_have_owners_too() -> None:
+    (found,) = [
+        one
+        for owner in hooks.configurations("https://x", b"ca", (), [GroupResource("batch.volcano.sh", "jobs")])
+        for one in owner["webhooks"]
+        if one["name"] == hooks.IDENTITY_HOOK
+    ]
+    assert [(rule["apiGroups"], rule["resources"]) for rule in found["rules"]] == [
+        (["batch.volcano.sh"], ["jobs"]),
+        (["batch.volcano.sh"], ["jobs", "jobs/*"]),
+    ]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.auditing import AuditedBindings
+from controllers.auditing import AuditedBindings, AuditedLeaves, Audits
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.observation import Observation
 from federation_quota.binding import Binding, ObjectKey, TemplateRef
@@ -13,21 +13,27 @@ from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Terms
-from federation_quota.ledger.audit import Audit
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
 from federation_quota.scope import EVERYTHING
 from federation_quota.stamp import Stamp
 from tests.conformance.bookstore import NAMESPACE, Bookstore, Replica, active, at_work, in_simulated_time, reserved
-from tests.unit.accounts import claim, quota
+from tests.unit.accounts import change, claim, quota
 from webhook.bindings import asks_of
 
 TEAM, LAB = domain.of_leaf("team"), domain.of_leaf("lab")
 
 
-def leaf(name: str = "team", cpu: int = 5) -> Account:
-    return active(Account(domain.of_leaf(name), name, {"cpu": parse(cpu)}, EVERYTHING))
+def leaf(name: str = "team", cpu: int = 5, taken_in: int | None = None) -> Account:
+    limits = {"cpu": parse(cpu)} | ({} if taken_in is None else {"admission.cpu": parse(taken_in)})
+    return active(Account(domain.of_leaf(name), name, limits, EVERYTHING))
+
+
+def of_leaf(given: int, asked: int) -> Claim:
+    """What a leaf is charged: what was given, and, as such, what is asked for."""
+    return claim({"cpu": given, "admission.cpu": asked})
 
 
 def binding(
@@ -65,7 +71,7 @@ async def test_what_fits_everywhere_is_reserved_everywhere() -> None:
         assert reserved(store) == ["web"]
         assert reserved(store, "team") == [f"{NAMESPACE}/web"]
         assert store.accounts["quota"].reservations[0].claim == claim(6)
-        assert store.accounts["team"].reservations[0].claim == claim(4)
+        assert store.accounts["team"].reservations[0].claim == of_leaf(4, 6)
 
 
 @in_simulated_time
@@ -154,13 +160,13 @@ async def test_a_list_of_one_kind_that_went_back_forgets_no_other() -> None:
         assert [one.name for one in replica.accountant.accounts(TEAM)] == ["team"]
 
 
-def test_a_leaf_is_asked_for_what_is_given_and_only_where_that_grows() -> None:
+def test_a_leaf_is_asked_where_what_is_given_or_asked_for_grows() -> None:
     old = binding(asked=4, given=2, version=7)
     assert asks_of(old, old, identifier="x") == {}
     more = asks_of(binding(asked=4, given=3), old, identifier="x")
     assert more.keys() == {TEAM}
-    assert (more[TEAM].new, more[TEAM].old, more[TEAM].base) == (claim(3), claim(2), 7)
-    assert asks_of(binding(asked=6, given=2), old, identifier="x").keys() == {NAMESPACE}
+    assert (more[TEAM].new, more[TEAM].old, more[TEAM].base) == (of_leaf(3, 4), of_leaf(2, 4), 7)
+    assert asks_of(binding(asked=3, given=2), old, identifier="x") == {}
     assert asks_of(binding(asked=4, given=2, leaf=""), old, identifier="x") == {}
 
 
@@ -168,7 +174,25 @@ def test_what_comes_under_another_leaf_is_all_new_there() -> None:
     old = binding(asked=4, given=2, version=7)
     moved = asks_of(binding(asked=4, given=2, leaf="lab"), old, identifier="x")
     assert moved.keys() == {LAB}
-    assert (moved[LAB].new, moved[LAB].old) == (claim(2), claim(0))
+    assert (moved[LAB].new, moved[LAB].old) == (of_leaf(2, 4), claim({}))
+
+
+@in_simulated_time
+async def test_what_waits_costs_a_leaf_no_write_unless_it_limits_what_it_is_asked_for() -> None:
+    store = Bookstore()
+    store.put(leaf())
+    store.put(leaf("lab", taken_in=6))
+    async with at_work(store) as replica:
+        assert await answer(replica, binding(asked=9)) == Allowed()
+        assert store.writes == []
+        assert await answer(replica, binding("a", asked=4, leaf="lab"), identifier="a") == Allowed()
+        assert reserved(store, "lab") == [f"{NAMESPACE}/a"]
+        entry = store.put_binding(f"{NAMESPACE}/a", of_leaf(0, 4), uid="uid-a")
+        BindingMirror(replica.observation).upsert(binding("a", asked=4, leaf="lab", version=entry.version))
+        refused = await answer(replica, binding("b", asked=3, leaf="lab"), identifier="b")
+        assert isinstance(refused, Denied)
+        assert "requested: admission.cpu=3, used: admission.cpu=4, limited: admission.cpu=6" in refused.denial.message
+        assert await answer(replica, binding("c", asked=2, leaf="lab"), identifier="c") == Allowed()
 
 
 # The mirror
@@ -221,15 +245,37 @@ def test_a_binding_whose_stamp_cannot_be_read_any_more_stays_where_it_was_and_no
     assert seen.observation.view.faults(TEAM) == {f"{NAMESPACE}/web": "the stamp cannot be read"}
 
 
-def test_an_increase_that_no_leaf_reserved_is_found() -> None:
-    audit, account = Audit(), replace(leaf(), version="3")
-    seen = AuditedBindings(Observation(), lambda _before, _after: None, audit)
-    audit.account_stored(account)
-    seen.upsert(binding(given=2, version=5))
+@pytest.mark.parametrize("name", ["team", f"{NAMESPACE}/team"], ids=["composite", "elastic"])
+def test_an_increase_that_no_leaf_reserved_is_found(name: str) -> None:
+    audits = Audits()
+    audit = audits.of(domain.of_leaf(name))
+    leaves = AuditedLeaves({}, lambda _name: None, audit)
+    seen = AuditedBindings(Observation(), lambda _before, _after: None, audits)
+    leaves.replace([replace(leaf(name), version="3")], 4)
+    seen.upsert(binding(given=2, leaf=name, version=5))
     seen.upsert(binding(given=2, leaf="lab", version=6))
-    seen.upsert(binding(given=1, version=7))
-    found = audit.reached(accounts=10, bindings=10)
+    seen.upsert(binding(given=1, leaf=name, version=7))
+    found = audit.reached(accounts=7, bindings=7)
     assert [(one.quota, one.increase.binding, one.increase.version) for one in found] == [
-        ("team", f"{NAMESPACE}/web", 5),
-        ("team", f"{NAMESPACE}/web", 7),
+        (name, f"{NAMESPACE}/web", 5),
+        (name, f"{NAMESPACE}/web", 7),
     ]
+    leaves.upsert(replace(leaf(name), version="8").with_reservations([change("id", 3, f"{NAMESPACE}/web", 7)]))
+    seen.upsert(binding(given=3, leaf=name, version=9))
+    assert audit.reached(accounts=10, bindings=10) == []
+    assert audits.quotas.reached(accounts=10, bindings=10) == []
+    leaves.delete(replace(leaf(name), version="11"))
+    seen.upsert(binding(given=5, leaf=name, version=12))
+    assert audit.reached(accounts=20, bindings=20) == []
+
+
+def test_how_far_one_kind_of_quotas_has_been_seen_says_nothing_of_the_others() -> None:
+    audits = Audits()
+    seen = AuditedBindings(Observation(), lambda _before, _after: None, audits)
+    for name in ("team", "a/own"):
+        audits.of(domain.of_leaf(name)).account_stored(replace(leaf(name), version="3"))
+        seen.upsert(binding(given=2, leaf=name, version=5))
+    assert [one.quota for one in audits.composites.reached(accounts=4, bindings=9)] == []
+    assert [one.quota for one in audits.elastic.reached(accounts=9, bindings=9)] == ["a/own"]
+    AuditedLeaves({}, lambda _name: None, audits.elastic).replace([], 9)  # listed anew: nothing of the others is lost
+    assert [one.quota for one in audits.composites.reached(accounts=9, bindings=9)] == ["team"]

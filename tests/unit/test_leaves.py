@@ -354,14 +354,27 @@ async def test_what_a_leaf_refuses_becomes_an_ask_and_waits_for_no_other_quota(d
     assert waiting == []
 
 
-async def test_only_what_is_assigned_is_asked_of_the_leaf() -> None:
-    judge = Judge(Allowed())
+async def test_the_leaf_is_asked_for_what_is_given_and_told_what_is_asked_for() -> None:
+    judge, place = Judge(Allowed()), domain.of_leaf("team")
     review = BindingReview(cast(Accountant, judge), "system".__eq__)
     old = stamped(BINDING, "team")
     await review(_request(changed("spec/replicas", 9, old), old), 0.0)
-    assert [asks.keys() for asks in judge.asks] == [{TEAM}]
+    assert [asks.keys() for asks in judge.asks] == [{TEAM, place}]
+    asked = judge.asks[0][place]
+    assert asked.new.charge["cpu"] == asked.old.charge["cpu"]
+    assert asked.new.charge["admission.cpu"] == parse("2250m")
     await review(_request(changed("spec/clusters", [{"name": "m1", "replicas": 5}], old), old), 0.0)
-    assert judge.asks[-1].keys() == {domain.of_leaf("team")}
+    assert judge.asks[-1].keys() == {place}
+
+
+async def test_what_a_leaf_does_not_take_in_is_no_ask() -> None:
+    asked: list[str] = []
+    denial = Denial("team", [Exceeded("admission.cpu", parse("1"), parse("4"), parse("4"))], domain.of_leaf("team"))
+    review = BindingReview(
+        cast(Accountant, Judge(Denied(denial))), "system".__eq__, note_ask=lambda name, _new: asked.append(name)
+    )
+    verdict = await review(_request(stamped(NEW, "team")), 0.0)
+    assert (verdict.code, asked) == (403, [])
 
 
 # Asks

@@ -4,14 +4,17 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import aiohttp
 import pytest
+from aiohttp import web
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from federation_quota import metrics
 from federation_quota.health import Health
+from federation_quota.kube.authorization import Authorizer, ForbiddenError, PathAccess, UnauthenticatedError, User
 from federation_quota.monitoring import Address, ListenError, Monitor
 
 HOST = "127.0.0.1"
@@ -64,6 +67,45 @@ async def test_several_scrapes_at_once_are_all_answered() -> None:
         sizes = await asyncio.gather(*(scrape() for _ in range(5)))
     assert min(sizes) > 1000
     assert len(samples) == 5
+
+
+class Door:
+    """Lets in who says so."""
+
+    async def require(self, authorization: str | None, access: PathAccess) -> User:
+        if authorization is None:
+            raise UnauthenticatedError("who is there?")
+        if authorization != f"Bearer {access}":
+            raise ForbiddenError("not for you")
+        return User("ann")
+
+
+async def tell(request: web.Request) -> web.Response:
+    return web.Response(text=f"of {request.match_info['tree']}")
+
+
+async def test_what_is_guarded_is_told_for_a_token_that_may_and_never_without() -> None:
+    address, health = free(), Health(ready={}, live={})
+    guarded = {"/of/{tree}": tell}
+    door = cast(Authorizer, Door())
+    async with Monitor(address, health, authorizer=door, guarded=guarded), aiohttp.ClientSession() as session:
+
+        async def ask(path: str, token: str | None = None) -> tuple[int, str]:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.get(f"http://{address}{path}", headers=headers) as answer:
+                return answer.status, await answer.text()
+
+        assert await ask("/of/lab", "get /of/lab") == (200, "of lab")
+        assert (await ask("/of/lab"))[0] == 401
+        assert (await ask("/of/lab", "get /of/shop"))[0] == 403
+    address = free()
+    async with (
+        Monitor(address, health, guarded=guarded),
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{address}/of/lab") as answer,
+    ):
+        assert answer.status == 403, "whoever reaches the port may read metrics, and no names of people"
+        assert "--metrics-authorization=token" in await answer.text()
 
 
 async def test_a_port_that_is_taken_is_told_with_its_flag() -> None:

@@ -13,6 +13,7 @@ from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.settling import LiveLook
+from federation_quota.limits.subject import Subject
 from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
 from federation_quota.waiting import Waiter
@@ -105,6 +106,12 @@ class QuotaShelf(Store):
 
     async def read(self, namespace: str, name: str) -> Account | None:
         return self.accounts.get(name)
+
+    async def open(self, subject: Subject) -> Account:
+        raise NotImplementedError
+
+    async def limits_stand(self, account: Account, names: Collection[str]) -> bool:
+        raise NotImplementedError
 
     async def is_stored(self, account: Account) -> bool:
         raise NotImplementedError

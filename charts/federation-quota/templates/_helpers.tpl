@@ -102,8 +102,22 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - --namespace={{ .Release.Namespace }}
 - --system-users={{ include "fq.webhookUser" . }},{{ include "fq.controllersUser" . }}
+- --workloads={{ include "fq.workloads" . }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
+{{- end -}}
+
+{{- /* The kinds that have owners, as kubectl names them. Comma separated. */ -}}
+{{- define "fq.workloads" -}}
+{{- $names := list -}}
+{{- range $rule := .Values.karmada.workloads -}}
+{{- range $group := $rule.apiGroups -}}
+{{- range $resource := $rule.resources -}}
+{{- $names = append $names (empty $group | ternary $resource (printf "%s.%s" $resource $group)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ $names | sortAlpha | uniq | join "," }}
 {{- end -}}
 
 {{- /* Flags of both that serve. Takes a dict of root and component. */ -}}

@@ -1,0 +1,66 @@
+"""People with client certificates of their own, and the roles that a tenant of a real Karmada has."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from localfed.federation import Federation
+from localfed.kubectl import Kubectl, KubectlError
+from tests.federation.stage import Stage, eventually
+
+EDITED = {
+    "policy.karmada.io": ["propagationpolicies", "overridepolicies"],
+    "work.karmada.io": ["resourcebindings", "resourcebindings/status", "works", "works/status"],
+}
+"""What Karmada's own installers add to the role `edit`, and so to `admin`. A local federation is installed by hand."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody at a terminal, in one namespace."""
+
+    kubectl: Kubectl
+    namespace: str
+
+    def __call__(self, *arguments: str, manifest: dict[str, Any] | None = None) -> str:
+        return self.kubectl(*arguments, "-n", self.namespace, manifest=json.dumps(manifest) if manifest else None)
+
+    def apply(self, manifest: dict[str, Any], *flags: str) -> str:
+        return self("apply", *flags, "-f", "-", manifest=manifest)
+
+    def refusal(self, *arguments: str, manifest: dict[str, Any] | None = None) -> str:
+        """Why that was not done; empty where it was."""
+        try:
+            self(*arguments, manifest=manifest)
+        except KubectlError as error:
+            return error.stderr
+        return ""
+
+    def may(self, verb: str, resource: str, *more: str) -> bool:
+        """Whether roles let them."""
+        try:
+            return self("auth", "can-i", verb, resource, *more).strip() == "yes"
+        except KubectlError as error:
+            if error.stderr.strip().startswith("error"):
+                raise
+            return False  # it says no, and ends so
+
+
+def tenant(stage: Stage, name: str, *groups: str, role: str = "admin") -> Person:
+    """Somebody with that built-in role in the namespace of the stage, as Karmada has it."""
+    federation = stage.federation
+    _edited(federation)
+    stage.kubectl("create", "rolebinding", f"{name}-{role}", f"--clusterrole={role}", f"--user={name}")
+    person = Person(federation.person(name, *groups), stage.namespace)
+    wanted = ("update", "resourcebindings.work.karmada.io") if role != "view" else ("get", "deployments.apps")
+    eventually(lambda: person.may(*wanted), what=f"{name} has the role {role}")
+    return person
+
+
+def _edited(federation: Federation) -> None:
+    verbs = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
+    rules = [{"apiGroups": [group], "resources": kinds, "verbs": verbs} for group, kinds in EDITED.items()]
+    labels = {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
+    metadata = {"name": "karmada-edit", "labels": labels}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    federation.kubectl.apply(role)
