@@ -231,6 +231,19 @@ async def test_a_note_is_written_once_and_never_on_what_has_it_by_now() -> None:
 
 
 @in_simulated_time
+async def test_a_note_that_another_replica_took_off_is_not_put_back() -> None:
+    stored = binding("web", 1)
+    shelf = Shelf(stored)
+    task = asyncio.create_task(shelf.list.run())
+    shelf.list.note(replace(stored, demand=Resources.parse({"cpu": "4"})), REFUSED)
+    await asyncio.sleep(0.2)
+    shelf.mirror.upsert(replace(stored, version=20))
+    await asyncio.sleep(REMEMBERED_SECONDS + 5)
+    assert len(shelf.written) == 1
+    task.cancel()
+
+
+@in_simulated_time
 async def test_a_creation_is_remembered_until_it_is_there_with_its_note() -> None:
     new = binding("web", 4)
     shelf = Shelf()
