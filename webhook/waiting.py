@@ -1,7 +1,7 @@
 """Notes of those who were refused, written into the quota's status: nobody else knows that they wait.
 
-Noted and written as all notes are (`notes`), for all of a quota together, under the quota's version as everything in its
-status is. The list may already have somebody who is refused again, and then nothing is written.
+Noted and written as all notes are (`notes`), for all of a quota together, under the quota's version as everything in
+its status is. The list may already have somebody who is refused again, and then nothing is written.
 """
 
 import asyncio
