@@ -351,7 +351,7 @@ def test_elastic_quotas_are_stored_and_tell_their_story(federation: Federation, 
     patch = json.dumps({"status": status})
     federation.kubectl("patch", "eq", "team", "-n", namespace, "--subresource=status", "--type=merge", "-p", patch)
     listed = federation.kubectl("get", "eq", "-n", namespace)
-    assert re.search(r"NAME\s+USED\s+BORROWED\s+LENT\s+HELD\s+PARENT\s+AGE", listed)
+    assert re.search(r"NAME\s+USED\s+RUNNING\s+BORROWED\s+LENT\s+HELD\s+PARENT\s+AGE", listed)
     assert re.search(r"team\s+cpu: 25/30\s+cpu: 10\s+2\s+dept", listed)
     assert "dept" in federation.kubectl("get", "ceq")
 

@@ -57,6 +57,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        random.seed(seed)  # how long a replica waits after a failure
         self.version = 100
         self.leases: dict[str, dict[str, Any]] = {}
         self.bindings: dict[ObjectKey, Binding] = {}

@@ -2,13 +2,12 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 
 from federation_quota.elastic import underway
 from federation_quota.elastic.underway import Change, Identity, Underway
-from federation_quota.kube.forest import ForestMirror
 from federation_quota.kube.underway import SharedUnderway
 from tests.simulation import clock
 from tests.simulation.grove import World
@@ -70,13 +69,6 @@ def the_list_is_written_whatever_others_wrote(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Shelf, "patch", write)
 
 
-def nobody_waits_for_what_others_struck_off(patch: pytest.MonkeyPatch) -> None:
-    async def catch_up(_self: ForestMirror, _versions: Mapping[str, int], _timeout_seconds: float) -> bool:
-        return True
-
-    patch.setattr(ForestMirror, "catch_up", catch_up)
-
-
 def everything_that_is_under_way_is_taken_to_come(patch: pytest.MonkeyPatch) -> None:
     def worlds(changes: Collection[Change]) -> Iterator[tuple[Change, ...]]:
         yield tuple(changes)
@@ -103,7 +95,6 @@ def what_takes_long_is_forgotten_early(patch: pytest.MonkeyPatch) -> None:
 MUTATIONS = [
     nobody_asks_what_others_let_through,
     the_list_is_written_whatever_others_wrote,
-    nobody_waits_for_what_others_struck_off,
     everything_that_is_under_way_is_taken_to_come,
     another_of_the_same_name_is_taken_for_it,
     what_takes_long_is_forgotten_early,

@@ -180,10 +180,13 @@ async def test_a_template_names_another_quota_that_is_offered_to_it() -> None:
     assert await webhook.leaf_of(NEW) == "lab"
 
 
-@pytest.mark.parametrize("named", ["nobody", "lab"])
+@pytest.mark.parametrize("named", ["nobody", "lab", "department"])
 async def test_a_quota_that_cannot_be_had_is_refused_with_the_reason(named: str) -> None:
     webhook = Webhook(
-        composite("team", namespaces=[TEAM]), composite("lab", namespaces=["b"]), labels={QUOTA_NAME_LABEL: named}
+        composite("team", namespaces=[TEAM], parent="department"),
+        composite("lab", namespaces=["b"]),
+        composite("department"),  # a parent has no workloads
+        labels={QUOTA_NAME_LABEL: named},
     )
     verdict = await webhook.review(NEW)
     assert (verdict.is_allowed, verdict.code) == (False, 403)
@@ -267,6 +270,18 @@ async def test_what_has_no_clusters_comes_under_its_leaf_when_it_is_written_agai
         stored = await webhook.stored(changed("spec/replicas", 6, old), old)
         assert codec.decode_binding(json.dumps(stored).encode()).stamp.leaf == "lab"
         assert is_held(stored)
+
+
+async def test_what_waits_goes_along_when_its_namespace_comes_under_another_quota() -> None:
+    webhook = Webhook(
+        composite("blue", namespaceSelector={"matchLabels": {"tenant": "blue"}}),
+        composite("a", namespaceSelector={"matchLabels": {"tenant": "a"}}),
+    )
+    old = stamped(NEW, "blue")
+    assert await webhook.leaf_of(changed("spec/replicas", 6, old), old) == "a"
+    running = stamped(BINDING, "blue")
+    moved = changed("spec/resource/resourceVersion", "4701", running)
+    assert await webhook.leaf_of(moved, running) == "blue", "what runs stays"
 
 
 async def test_what_was_let_go_is_not_held_again() -> None:
