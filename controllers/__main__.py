@@ -23,6 +23,7 @@ from controllers.members import Members
 from controllers.pending import PendingController
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
+from controllers.titles import TitleSweeper
 from controllers.trust import Publication
 from controllers.unowned import Unowned
 from controllers.usage import UsageTeller
@@ -227,6 +228,7 @@ class Candidate:
         if settings.authority:
             self._authority = GivenAuthority(settings.authority, publication)
         self._identity = identity
+        self._titles = TitleSweeper(federation, namespace, elapsed)
         self._health = Health(
             ready={"views": self._why_not_synced, "trust": self._trust.why_not},
             live={
@@ -306,6 +308,8 @@ class Candidate:
             try:
                 await take_roll(self._led, self._namespace, names.selector(names.REPLICAS), self._roster)
                 await sweep(self._led, self._namespace, self._roster, gone_seconds=SWEPT_AFTER_SECONDS)
+                if self._forest.is_synced:
+                    await self._titles.sweep({self._tenant_of(name) for name in self._forest.namespaces.items})
             except KubeError as problem:
                 log.warning("presence.not_swept", problem=str(problem))
             await asyncio.sleep(SWEEP_SECONDS)

@@ -7,46 +7,46 @@ is refused again the note is written anew, with when to ask next.
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final
 
 from federation_quota import names, pending
+from federation_quota.accounting.store import UnreachableError
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.kube.client import Client
 from federation_quota.kube.error import KubeError, NotFoundError
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
-from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.pending import Pending
 from federation_quota.stamp import PENDING_ANNOTATION
+from webhook.notes import Note, Notebook
 from webhook.validation import Objection
 
 # How long a refused creation is remembered: longer than Karmada waits before it tries again at first.
 REMEMBERED_SECONDS: Final = 60.0
 MOST_NOTES: Final = 10_000
-COALESCE_SECONDS: Final = 0.05
+_COALESCE_SECONDS: Final = 0.05
 _WORKERS: Final = 4
 
 
-@dataclass(slots=True)
-class _Note:
+@dataclass(slots=True, kw_only=True)
+class _Note(Note):
     pending: Pending | None  # None: nobody objects any more
-    refused_at: float
-    is_written: bool = False
 
     def is_over(self, binding: Binding) -> bool:
         """Whether the binding has what was refused, or carries what is known of it."""
-        if self.is_written or self.pending is None or binding.pending == self.pending:
-            return self.is_written or binding.pending == self.pending
+        if self.is_listed or binding.pending == self.pending:
+            return True
+        if self.pending is None:
+            return False
         has_news = binding.pending is not None and binding.pending.at > self.pending.at
         return has_news or self.pending.is_over(binding.charge, binding.template.version)
 
 
-class PendingList:
-    """What the validators of one replica refused lately."""
+class PendingList(Notebook[ObjectKey, _Note]):
+    """What the validators of one replica refused lately, by binding: each has one note, on itself."""
 
     def __init__(
         self,
@@ -55,11 +55,10 @@ class PendingList:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        super().__init__("pending", workers=_WORKERS, coalesce_seconds=_COALESCE_SECONDS)
         self._mirror = mirror
-        self._write_annotation = write
+        self._annotate = write
         self._now = now
-        self._notes: OrderedDict[ObjectKey, _Note] = OrderedDict()
-        self._queue: WorkQueue[ObjectKey] = WorkQueue("pending", coalesce_seconds=COALESCE_SECONDS)
 
     def note(self, new: Binding, objection: Objection) -> None:
         """A validator refused what a binding asks for."""
@@ -85,46 +84,40 @@ class PendingList:
 
     def find(self, key: ObjectKey) -> Pending | None:
         """What was refused lately of a binding."""
-        note = self._notes.get(key)
+        note = self._noted(key)
         return note.pending if note is not None and not self._is_old(note) else None
 
     def _put(self, key: ObjectKey, found: Pending | None) -> None:
-        self._notes[key] = _Note(found, asyncio.get_running_loop().time())
-        self._notes.move_to_end(key)
+        self._notes.pop(key, None)  # the last refused is the last to be dropped
+        self._notes[key] = {key.name: _Note(refused_at=asyncio.get_running_loop().time(), pending=found)}
         if len(self._notes) > MOST_NOTES:
-            self._notes.popitem(last=False)
+            del self._notes[next(iter(self._notes))]
         self._queue.add(key)
-
-    async def run(self) -> NoReturn:
-        """Write what is noted, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(_WORKERS):
-                tasks.create_task(self._queue.serve(self._write))
-        raise AssertionError("workers serve until they are cancelled")
-
-    async def drain(self, timeout_seconds: float) -> None:
-        """Write what is still only noted, as far as that is possible in that time: before the replica ends."""
-        with contextlib.suppress(TimeoutError, KubeError):
-            async with asyncio.timeout(timeout_seconds):
-                await asyncio.gather(*(self._write(key) for key in list(self._notes)))
-
-    def describe(self) -> dict[str, object]:
-        """How it stands, for people."""
-        return {"notes": len(self._notes), "queue": self._queue.describe()}
 
     async def _write(self, key: ObjectKey) -> float | None:
         """Have a binding carry its note; when to look again, for as long as there is one."""
-        note, binding = self._notes.get(key), self._mirror.bindings.get(key)
+        note, binding = self._noted(key), self._mirror.bindings.get(key)
         if note is None:
             return None
         if binding is not None and not note.is_over(binding):
-            with contextlib.suppress(NotFoundError):
-                await self._write_annotation(key, note.pending.encode() if note.pending is not None else None)
-            note.is_written = True
+            again = await self._saved(self._annotated(key, note))
+            if not note.is_listed:
+                return again
         if self._is_old(note) or note.pending is None:
             self._notes.pop(key, None)
             return None
         return REMEMBERED_SECONDS
+
+    async def _annotated(self, key: ObjectKey, note: _Note) -> None:
+        try:
+            with contextlib.suppress(NotFoundError):
+                await self._annotate(key, note.pending.encode() if note.pending is not None else None)
+        except KubeError as problem:
+            raise UnreachableError(str(problem)) from problem
+        note.is_listed = True
+
+    def _noted(self, key: ObjectKey) -> _Note | None:
+        return self._notes.get(key, {}).get(key.name)
 
     def _is_old(self, note: _Note) -> bool:
         return asyncio.get_running_loop().time() - note.refused_at > REMEMBERED_SECONDS

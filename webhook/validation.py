@@ -68,7 +68,7 @@ class Validation:
         self, change: Change, deadline: float, quotas: Callable[[], Awaitable[Answer]]
     ) -> Answer | Objection:
         """The validators' answer, or else the quotas'."""
-        asked = [] if self.is_warning_only else [one for one in self.validators if one.enabled]
+        asked = self._asked()
         if not asked:
             return await quotas()
         try:
@@ -79,6 +79,14 @@ class Validation:
             return Later(f"whose namespace {change.new.key.namespace} is could not be read: {problem}")
         except (BusyError, UnheardError) as problem:
             return Later(str(problem))
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody is to be asked."""
+        return bool(self._asked())
+
+    def _asked(self) -> list[Validator]:
+        return [] if self.is_warning_only else [one for one in self.validators if one.enabled]
 
     async def tenant(self, namespace: str) -> str:
         """Whose a namespace is."""

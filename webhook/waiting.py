@@ -1,55 +1,37 @@
 """Notes of those who were refused, written into the quota's status: nobody else knows that they wait.
 
-A refusal costs no write. What was refused is noted in memory, and written for all of a quota together, at most every
-`COALESCE_SECONDS`, under the quota's version as everything in its status is: admissions never wait for it, and a
-conflict is tried again later.
-
-The list may already have somebody who is refused again, and then nothing is written. But the controller, which takes
-off the list who no longer waits, may just then do so on account of something older than that refusal. So a note is kept
-for a while, and written once more where the list comes back without it.
+Noted and written as all notes are (`notes`), for all of a quota together, under the quota's version as everything in
+its status is. The list may already have somebody who is refused again, and then nothing is written.
 """
 
 import asyncio
-import contextlib
 import heapq
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final
 
 from federation_quota import waiting
-from federation_quota.accounting.store import ConflictError, Store, UnreachableError
+from federation_quota.accounting.store import Store
 from federation_quota.api.karmadaquota import MOST_WAITING
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.kube.mirrors import BindingMirror, claim
-from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.waiting import Waiter
+from webhook.notes import REMEMBERED_SECONDS, Note, Notebook
 
-COALESCE_SECONDS: Final = 0.2
-# How long after a refusal the list is watched for losing it: longer than the controller is ever behind.
-REMEMBERED_SECONDS: Final = 10.0
 # How long it is tried to have one listed: who is refused for longer is refused again, and noted again.
 UNLISTED_SECONDS: Final = 60.0
 _WORKERS: Final = 4
 
 
-@dataclass(slots=True)
-class _Note:
+@dataclass(slots=True, kw_only=True)
+class _Note(Note):
     waiter: Waiter
     template_version: int
     was_stored: bool
     is_new_template: bool  # what was refused is a change of the template, or its first appearance
-    refused_at: float
-    is_listed: bool = False
-    losses: int = 0  # how often the list came back without it
-
-    def see(self, is_listed: bool) -> None:
-        """The list as it is now."""
-        self.losses += self.is_listed and not is_listed
-        self.is_listed = is_listed
 
     def is_old(self, now: float) -> bool:
         """Whether what becomes of it on the list no longer matters."""
@@ -69,8 +51,8 @@ class _Note:
         return version >= self.template_version if self.is_new_template else version > self.template_version
 
 
-class WaitingList:
-    """The notes of one replica."""
+class WaitingList(Notebook[ObjectKey, _Note]):
+    """The notes of one replica, by quota."""
 
     def __init__(
         self,
@@ -80,12 +62,11 @@ class WaitingList:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        super().__init__("waiting", workers=_WORKERS)
         self._accounts = accounts
         self._mirror = mirror
         self._store = store
         self._now = now
-        self._notes: dict[ObjectKey, dict[str, _Note]] = {}  # by quota, by binding
-        self._queue: WorkQueue[ObjectKey] = WorkQueue("waiting", coalesce_seconds=COALESCE_SECONDS)
 
     def note(self, quota: str, new: Binding, old: Binding | None, message: str) -> None:
         """That write of a binding was refused by that quota."""
@@ -119,33 +100,8 @@ class WaitingList:
 
     def learn(self, account: Account) -> None:
         """The quota as the watch saw it."""
-        key = ObjectKey(account.namespace, account.name)
-        notes = self._notes.get(key)
-        if notes:
-            listed = {one.binding for one in waiting.listed(account)}
-            for name, note in notes.items():
-                note.see(name in listed)
-            self._queue.add(key)
-
-    async def run(self) -> NoReturn:
-        """Write what is noted, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(_WORKERS):
-                tasks.create_task(self._queue.serve(self._write))
-        raise AssertionError("workers serve until they are cancelled")
-
-    def describe(self) -> dict[str, object]:
-        """How it stands, for people."""
-        return {"notes": {str(key): len(notes) for key, notes in self._notes.items()}, "queue": self._queue.describe()}
-
-    async def drain(self, timeout_seconds: float) -> None:
-        """Write what is still only noted, as far as that is possible in that time: before the replica ends."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                for key in list(self._notes):
-                    if (again := await self._write(key)) not in (None, REMEMBERED_SECONDS):
-                        await asyncio.sleep(again or 0)
-                        await self._write(key)
+        if (key := ObjectKey(account.namespace, account.name)) in self._notes:
+            self._see(key, {one.binding for one in waiting.listed(account)})
 
     async def _write(self, key: ObjectKey) -> float | None:
         """Have everybody listed who is noted; when to look again, for as long as there are notes."""
@@ -158,13 +114,7 @@ class WaitingList:
         wanted = waiting.merge(listed, [note.waiter for note in notes.values()])
         if wanted == listed:
             return REMEMBERED_SECONDS
-        try:
-            await self._store.write(waiting.relisted(account, wanted))
-        except ConflictError:
-            return COALESCE_SECONDS * (0.5 + random.random())  # noqa: S311 - nobody gains from guessing it
-        except UnreachableError:
-            return 1.0
-        return REMEMBERED_SECONDS
+        return await self._saved(self._store.write(waiting.relisted(account, wanted)))
 
     def _account(self, place: str, name: str) -> Account | None:
         return next((one for one in self._accounts(place) if one.name == name), None)

@@ -166,6 +166,10 @@ REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
         review("namespaces", "", _labelled("a")),
         review("namespaces", "", _labelled("b"), _labelled("a")),
     ],
+    hooks.VALIDATE_TENANTS: [
+        review("namespaces", "", _labelled("a")),
+        review("namespaces", "", _labelled("b"), _labelled("a")),
+    ],
     hooks.VALIDATE_WORKS: [
         review("works", "work.karmada.io", work(deployment())),
         review("works", "work.karmada.io", work(deployment(9), deployment(2, "3")), work(deployment(8))),

@@ -47,6 +47,7 @@ from federation_quota.room import Room
 from tests.unit.documents import BINDING
 from tests.unit.forests import Mirror, Shared
 from webhook.advice import Advice
+from webhook.assignment import refuse_assignment
 from webhook.bindings import BindingReview
 from webhook.deliberation import Deliberation
 from webhook.elastic import ElasticReview
@@ -71,6 +72,7 @@ PATHS = (
     hooks.VALIDATE_ELASTIC,
     hooks.MANAGE_ELASTIC,
     hooks.VALIDATE_NAMESPACES,
+    hooks.VALIDATE_TENANTS,
     hooks.VALIDATE_WORKS,
     hooks.WARN_WORKLOADS,
     hooks.DENY_WORKLOADS,
@@ -286,6 +288,7 @@ class World:
                 hooks.VALIDATE_ELASTIC: elastic,
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, _is_idle),
+                hooks.VALIDATE_TENANTS: refuse_assignment,
                 hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True),
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),

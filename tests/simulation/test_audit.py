@@ -14,7 +14,7 @@ from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
 from tests.simulation import clock
 from tests.simulation.scenario import Scenario
-from tests.simulation.world import NAMESPACE, PLACES, World, claims_of
+from tests.simulation.world import NAMESPACE, World, claims_of, place_of
 from webhook.bindings import asks_of
 
 SEEDS = 25
@@ -44,7 +44,7 @@ def audited(world: World, rng: random.Random) -> list[Unreserved]:
                 version, name, account = accounts.pop(0)
                 seen["accounts"] = version
                 if account is None:
-                    audit.account_deleted(PLACES[name], name)
+                    audit.account_deleted(place_of(name), name)
                 else:
                     audit.account_stored(account)
             elif not which and bindings:

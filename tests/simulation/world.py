@@ -44,6 +44,11 @@ EXPIRY_SECONDS = 6.0
 LONGEST_WRITE_SECONDS = 3.4
 
 
+def place_of(account: str) -> str:
+    """The domain that an account is in."""
+    return PLACES.get(account) or domain.of_usage(account)
+
+
 @dataclass(slots=True, eq=False)
 class Flight:
     """One reviewed request between its admission and its end, as only the world knows it."""
@@ -365,6 +370,6 @@ class Replica:
             for version, name, account in world.account_events[position : position + take]:
                 position += 1
                 if account is None:
-                    self.accountant.forget(PLACES.get(name) or domain.of_usage(name), name, version)
+                    self.accountant.forget(place_of(name), name, version)
                 else:
                     self.accountant.learn(account)

@@ -36,10 +36,11 @@ from tests.unit.documents import BINDING, changed, encode
 from tests.unit.reviews import Api
 from tests.unit.test_holding import is_held, patched
 from tests.unit.waiters import QuotaShelf
-from webhook.asks import LASTS_SECONDS, REMEMBERED_SECONDS, AskList
+from webhook.asks import LASTS_SECONDS, AskList
 from webhook.bindings import BindingReview
 from webhook.holding import Holding
 from webhook.leaves import Leaves
+from webhook.notes import REMEMBERED_SECONDS
 from webhook.review import Verdict
 from webhook.stamping import Stamping
 

@@ -9,7 +9,8 @@ from federation_quota.binding import Binding
 from federation_quota.kube.mirrors import BindingMirror
 from tests.conformance.bookstore import in_simulated_time
 from tests.unit.waiters import QuotaShelf, binding, mirror, quota
-from webhook.waiting import COALESCE_SECONDS, REMEMBERED_SECONDS, WaitingList
+from webhook.notes import COALESCE_SECONDS, REMEMBERED_SECONDS
+from webhook.waiting import WaitingList
 
 
 class Replica:
