@@ -7,7 +7,7 @@ cannot be said in a schema is in `federation_quota.validation`.
 
 from typing import Final
 
-from federation_quota.api import compositeelasticquota, elasticquota, karmadaquota, quotatree
+from federation_quota.api import compositeelasticquota, elasticquota, karmadaquota, quotatree, usageaccount
 from federation_quota.crd import CustomResource
 
 RESOURCES: Final[tuple[CustomResource, ...]] = (
@@ -15,5 +15,6 @@ RESOURCES: Final[tuple[CustomResource, ...]] = (
     quotatree.RESOURCE,
     elasticquota.RESOURCE,
     compositeelasticquota.RESOURCE,
+    usageaccount.RESOURCE,
 )
-"""Every kind, all of them installed. UsageAccount, and `limits` in a spec, come when the webhook enforces them."""
+"""Every kind, all of them installed."""

@@ -16,6 +16,7 @@ from federation_quota.api.karmadaquota import (
     Reservation,
     Shape,
 )
+from federation_quota.api.limit import MOST_LIMITS, UserLimit
 from federation_quota.api.meta import (
     ATOMIC_MAP,
     Amounts,
@@ -95,6 +96,8 @@ class SharingSpec(Model):
     takes in nothing new. Absent: whatever does not fit waits."""
     strict_max: list[LabelKey] = atomic_list(MOST_STRICT)
     """Resources whose max cannot be set below what is used."""
+    limits: list[UserLimit] = atomic_list(MOST_LIMITS)
+    """What users and groups may have of it, and of all that is below it: no more than on any quota above."""
 
 
 class Ask(Model):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from federation_quota.api.elastic import MOST_NAMESPACES, LabelSelector, NamespaceName
 from federation_quota.api.karmadaquota import LONGEST_SUMMARY, MOST_CLUSTERS
+from federation_quota.api.limit import MOST_LIMITS, UserLimit
 from federation_quota.api.meta import (
     CATEGORY,
     GROUP,
@@ -60,6 +61,8 @@ class QuotaTreeSpec(Model):
     """Namespaces that no quota binds."""
     default_group: Name | None = None
     """The CompositeElasticQuota for workloads that fall under no other. Without one they are under no tree."""
+    limits: list[UserLimit] = atomic_list(MOST_LIMITS)
+    """What users and groups may have of the whole tree."""
 
 
 class QuotaTreeStatus(Model):
