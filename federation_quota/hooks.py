@@ -29,6 +29,7 @@ VALIDATE_BINDINGS: Final = "/validate/resourcebindings"
 STAMP_BINDINGS: Final = "/mutate/resourcebindings"
 STAMP_TEMPLATES: Final = "/mutate/templates"
 GUARD_BINDINGS: Final = "/guard/resourcebindings"
+GUARD_ACCOUNTS: Final = "/guard/usageaccounts"
 VALIDATE_QUOTAS: Final = "/validate/karmadaquotas"
 VALIDATE_ELASTIC: Final = "/validate/elastic"
 MANAGE_ELASTIC: Final = "/manage/elastic"
@@ -41,6 +42,7 @@ DENY_WORKLOADS: Final = "/deny/workloads"
 BINDINGS_HOOK: Final = "resourcebindings.quota.karmada.io"
 IDENTITY_HOOK: Final = "identity.quota.karmada.io"
 WRITERS_HOOK: Final = "writers.quota.karmada.io"
+ACCOUNTS_HOOK: Final = "usageaccounts.quota.karmada.io"
 
 DENY_AT_APPLY_LABEL: Final = "quota.karmada.io/deny-at-apply"
 """On a namespace, `"true"`: a workload that its quota would refuse is refused when it is applied, not only later. The
@@ -114,6 +116,7 @@ def configurations(
                     _stays(),
                     {"name": "by-somebody-else", "expression": f"!({_IS_ADMINISTRATOR})"},
                 ),
+                _hook(ACCOUNTS_HOOK, url + GUARD_ACCOUNTS, bundle, _accounts(), _alive(), _by_others(system_users)),
                 _hook("works.quota.karmada.io", url + VALIDATE_WORKS, bundle, _works(), _alive(), *_dispatched()),
                 _hook(
                     "tenants.quota.karmada.io", url + VALIDATE_TENANTS, bundle, _namespaces(), _alive(), *_assigned()
@@ -228,6 +231,11 @@ def _namespaces() -> dict[str, Any]:
     return {**_rule("", "v1", ["namespaces"]), "scope": "Cluster"}
 
 
+def _accounts() -> dict[str, Any]:
+    """One that is deleted is made anew where it is needed, and counts what is stored: that needs no guard."""
+    return {**_rule("quota.karmada.io", "v1alpha1", ["usageaccounts", "usageaccounts/status"]), "scope": "Cluster"}
+
+
 def _works() -> dict[str, Any]:
     return _rule("work.karmada.io", "v1alpha1", ["works"])
 
@@ -259,10 +267,17 @@ def _stays() -> dict[str, str]:
     return {**alive, "expression": f"request.operation == 'DELETE' || {alive['expression']}"}
 
 
+def _by_others(system_users: Iterable[str]) -> dict[str, str]:
+    return {"name": "not-by-us", "expression": f"!({_is_ours(system_users)})"}
+
+
+def _is_ours(system_users: Iterable[str]) -> str:
+    return f"request.userInfo.username in {json.dumps(sorted(system_users))}"
+
+
 def _foreign(system_users: Iterable[str]) -> dict[str, str]:
     """A status that we write needs no word of ours: it is written with every batch of admissions."""
-    ours = f"request.userInfo.username in {json.dumps(sorted(system_users))}"
-    return {"name": "not-our-own-status", "expression": f"!{_IS_STATUS} || !({ours})"}
+    return {"name": "not-our-own-status", "expression": f"!{_IS_STATUS} || !({_is_ours(system_users)})"}
 
 
 def _by_tenants() -> dict[str, str]:

@@ -61,7 +61,7 @@ from webhook.stamping import Stamping
 from webhook.validators import Validators
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
-from webhook.writers import refuse_writer
+from webhook.writers import refuse_account, refuse_writer
 
 log = structlog.get_logger()
 
@@ -331,6 +331,7 @@ class Replica:
                 ),
                 hooks.STAMP_BINDINGS: holding,
                 hooks.GUARD_BINDINGS: refuse_writer,
+                hooks.GUARD_ACCOUNTS: refuse_account,
                 hooks.STAMP_TEMPLATES: IdentityReview(settings.identities),
                 hooks.VALIDATE_QUOTAS: QuotaReview(is_system),
                 hooks.VALIDATE_ELASTIC: elastic,

@@ -149,3 +149,23 @@ def test_the_other_roles_read_the_same_and_write_no_more(town: Town, role: str) 
     for kind in OURS:
         for verb in WRITING:
             assert not person.may(verb, f"{kind}.{GROUP}"), (verb, kind)
+
+
+def test_accounts_are_the_systems_alone(federation: Federation) -> None:
+    """Even an administrator makes none and changes none."""
+    account = {
+        "apiVersion": "quota.karmada.io/v1alpha1",
+        "kind": "UsageAccount",
+        "metadata": {"name": "lab.user.ann"},
+        "spec": {"tree": "lab", "kind": "User", "name": "ann"},
+    }
+    root = Person(federation.kubectl, "default")
+    assert "is written by federation-quota alone" in root.refusal("create", "-f", "-", manifest=account)
+    ours = ["--as=federation-quota-webhook", "--as-group=system:masters"]
+    root("create", "-f", "-", *ours, manifest=account)
+    try:
+        for more in ([], ["--subresource=status"]):
+            patch = ["patch", "usageaccount", "lab.user.ann", "--type=merge", "-p", '{"status":{"summary":"nothing"}}']
+            assert "is written by federation-quota alone" in root.refusal(*patch, *more)
+    finally:
+        root("delete", "usageaccount", "lab.user.ann")

@@ -131,6 +131,7 @@ REVIEWS: Final[dict[str, list[dict[str, Any]]]] = {
     hooks.VALIDATE_BINDINGS: _bindings(),
     hooks.STAMP_BINDINGS: _bindings(),
     hooks.GUARD_BINDINGS: _bindings(),
+    hooks.GUARD_ACCOUNTS: [review("usageaccounts", "quota.karmada.io", _TREE)],
     hooks.STAMP_TEMPLATES: [
         review("deployments", "apps", _WORKLOAD),
         review("deployments", "apps", _OWNED, _WORKLOAD),

@@ -59,7 +59,7 @@ from webhook.server import Server
 from webhook.stamping import Stamping
 from webhook.waiting import WaitingList
 from webhook.works import WorkReview
-from webhook.writers import refuse_writer
+from webhook.writers import refuse_account, refuse_writer
 
 TEAM = "team-a"
 REPLICA = "here"
@@ -67,6 +67,7 @@ PATHS = (
     hooks.VALIDATE_BINDINGS,
     hooks.STAMP_BINDINGS,
     hooks.GUARD_BINDINGS,
+    hooks.GUARD_ACCOUNTS,
     hooks.STAMP_TEMPLATES,
     hooks.VALIDATE_QUOTAS,
     hooks.VALIDATE_ELASTIC,
@@ -283,6 +284,7 @@ class World:
                 hooks.VALIDATE_BINDINGS: bindings,
                 hooks.STAMP_BINDINGS: holding,
                 hooks.GUARD_BINDINGS: refuse_writer,
+                hooks.GUARD_ACCOUNTS: refuse_account,
                 hooks.STAMP_TEMPLATES: IdentityReview(Identities(administrators=frozenset({"steward"}))),
                 hooks.VALIDATE_QUOTAS: QuotaReview(_is_system),
                 hooks.VALIDATE_ELASTIC: elastic,
