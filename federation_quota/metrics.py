@@ -4,8 +4,9 @@ Plumbing and deployables import this and count; `accounting` and the domain know
 through callbacks (`accounting.meter`). `docs/metrics.md` is made from the definitions: each says what it means and,
 where it can alarm, what to do then.
 
-Labels are bounded. No metric is labelled with a binding, a user or anything else that people make at will; only what a
-quota has and may use stands under the quota's own name, and goes when the quota does.
+Labels are bounded. No metric is labelled with a binding or anything else that people make at will; only what a quota
+has and may use stands under the quota's own name, and goes when the quota does; and of users and groups so many are
+told of, and no more.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from prometheus_client.registry import Collector
 
 from federation_quota import karmadaquota
 from federation_quota.ledger.account import Account
+from federation_quota.limits import gauges
 from federation_quota.quantity import Quantity, QuantityError, parse
 
 PREFIX: Final = "federation_quota_"
@@ -327,6 +329,37 @@ authorizations = _counter(
 )
 
 
+MOST_USAGE_SERIES: Final = 10_000
+
+
+class UsageAmounts(Collector):
+    """What users and groups use of what they may."""
+
+    def __init__(self) -> None:
+        self._accounts: Sequence[Account] = ()
+
+    def show(self, accounts: Sequence[Account]) -> None:
+        """These are the accounts, and no others. The sequence must not change afterwards: it is read by a thread."""
+        self._accounts = accounts
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """The families, without amounts."""
+        return [_family(one) for one in (_USAGE_USED, _USAGE_LIMIT, _USAGE_UNTOLD)]
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The amounts as the accounts' statuses have them."""
+        used, limit, untold = _family(_USAGE_USED), _family(_USAGE_LIMIT), _family(_USAGE_UNTOLD)
+        told, left_out = gauges.gauges(self._accounts, MOST_USAGE_SERIES)
+        for one in told:
+            labels = [one.subject.tree, one.subject.kind, one.subject.name, one.node, one.resource]
+            used.add_metric(labels, _number(one.used))
+            limit.add_metric(labels, _number(one.limit))
+        untold.add_metric([], left_out)
+        yield used
+        yield limit
+        yield untold
+
+
 class QuotaAmounts(Collector):
     """What every quota has used and may use: written out when asked, so that one that is gone is gone here."""
 
@@ -380,8 +413,36 @@ _HARD: Final = Definition(
     "`used` above it: the limit was lowered, or the quota is younger than what it counts. Nothing is stopped; nothing "
     "more is admitted.",
 )
+_WHO: Final = ("tree", "kind", "name", "node", "resource")
+_USAGE_USED: Final = Definition(
+    f"{PREFIX}usage_used",
+    "gauge",
+    _WHO,
+    "What a user or group uses of what is limited for them on a quota (`node`, empty for the whole tree), in the "
+    "resource's base unit, applications among them; by the leader.",
+    CONTROLLERS,
+    "Near `usage_limit`: they will be refused. `kubectl fedquota usage users` shows what they use, and where.",
+)
+_USAGE_LIMIT: Final = Definition(
+    f"{PREFIX}usage_limit",
+    "gauge",
+    _WHO,
+    "What a user or group may use there at most; by the leader.",
+    CONTROLLERS,
+)
+_USAGE_UNTOLD: Final = Definition(
+    f"{PREFIX}usage_untold",
+    "gauge",
+    (),
+    f"Users and groups that are left out of these two, of which {MOST_USAGE_SERIES} series at most are told: those "
+    "furthest from their limits.",
+    CONTROLLERS,
+)
 quota_amounts: Final = QuotaAmounts()
+usage_amounts: Final = UsageAmounts()
 _COLLECTORS.update({_USED: quota_amounts, _HARD: quota_amounts})
+_COLLECTORS.update({_USAGE_USED: usage_amounts, _USAGE_LIMIT: usage_amounts, _USAGE_UNTOLD: usage_amounts})
 REGISTRY.register(quota_amounts)
+REGISTRY.register(usage_amounts)
 for _standard in (ProcessCollector, PlatformCollector, GCCollector):
     _standard(registry=REGISTRY)

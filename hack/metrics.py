@@ -23,9 +23,10 @@ Both deployables listen on `--metrics-listen` (`0.0.0.0:8080`):
 A check that fails is named in the body, one line each: `certificate: no certificate is served that every hook trusts`.
 The webhook answers `/livez` and `/readyz` on its own port, too.
 
-Labels are bounded: no metric is labelled with a binding, a workload or a user. Only `federation_quota_used` and
-`federation_quota_hard` stand under a quota's own name, and go when it does. Counts over all quotas come from the
-leading replica of the controllers alone, so that sums are right.
+Labels are bounded: no metric is labelled with a binding or a workload. Only `federation_quota_used` and
+`federation_quota_hard` stand under a quota's own name, and go when it does; `federation_quota_usage_used` and
+`federation_quota_usage_limit` under the names of users and groups, those nearest to their limits first and a bounded
+number of them. Counts over all quotas come from the leading replica of the controllers alone, so that sums are right.
 
 What users and groups use is also told in the shape of YuniKorn's design document, by the controllers, where tokens are
 asked for: `GET /ws/v1/partition/TREE/usage/users` and `groups`, `user/NAME` and `group/NAME`

@@ -63,7 +63,7 @@ def test_a_tenant_reads_what_is_theirs_and_nothing_of_others(town: Town) -> None
         refused(ann, "get", kind, "--all-namespaces")
     for kind in ("resourcebindings.work.karmada.io", "deployments.apps", "events"):
         refused(elsewhere, "get", kind)
-    for kind in ("quotatrees", "compositeelasticquotas"):
+    for kind in ("quotatrees", "compositeelasticquotas", "usageaccounts"):
         refused(ann, "get", kind)
         refused(ann, "get", kind, "anything")
 

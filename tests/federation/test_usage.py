@@ -26,10 +26,16 @@ from tests.federation.tokens import Tokens, issue
 
 pytestmark = pytest.mark.federation
 
+LIMITS = [
+    {"users": ["ann"], "maxResources": {"cpu": "5"}},
+    {"groups": ["dev"], "maxApplications": 4},
+    {"users": ["*"], "maxApplications": 3},
+]
+
 
 @pytest.fixture
 def teams(federation: Federation) -> Iterator[Teams]:
-    with sharing(federation, {"lab": "8", "shop": "8"}, total={"cpu": "16"}) as found:
+    with sharing(federation, {"lab": "8", "shop": "8"}, total={"cpu": "16"}, limits=LIMITS) as found:
         yield found
 
 
@@ -93,9 +99,9 @@ def test_what_is_told_is_what_is_stored(teams: Teams, stage: Stage, guard: Guard
         eventually(lambda: is_answered(lambda: ask("users", tokens.reader)[0] == 200), what="it is ready")
         _who_may_not_is_told_nothing(ask, tokens)
         users = json.loads(ask("users", tokens.reader)[1])
-        assert ask("groups", tokens.reader) == (200, "[]"), "no limit names a group, so nothing counts for one"
+        groups = json.loads(ask("groups", tokens.reader)[1])
         assert json.loads(ask("user/bob", tokens.reader)[1]) == users[1]
-        assert ask("group/dev", tokens.reader)[0] == 404
+        assert json.loads(ask("group/dev", tokens.reader)[1]) == groups[0]
         assert ask(f"user/{urllib.parse.quote('no/body', safe='')}", tokens.reader)[0] == 404
 
     assert [one["userName"] for one in users] == ["ann", "bob"]
@@ -104,12 +110,18 @@ def test_what_is_told_is_what_is_stored(teams: Teams, stage: Stage, guard: Guard
         assert one["queues"]["queuename"] == "root"
         assert one["queues"]["resourceUsage"]["vcore"] == sum(own.values())
         assert one["queues"]["runningApplications"] == sorted(own)
-        assert one["groups"] == {}
+        assert one["groups"] == dict.fromkeys(own, "dev")
+        assert one["queues"]["maxApplications"] == (0 if one["userName"] == "ann" else 3)
         for child in one["queues"]["children"]:
             namespace = child["queuename"].removeprefix("root.").partition("/")[0]
             below = [cpu for name, cpu in own.items() if name.startswith(f"{namespace}/")]
             assert child["resourceUsage"]["vcore"] == sum(below)
-    _the_terminal_shows_the_same(teams, users)
+    assert users[0]["queues"]["maxResources"] == {"vcore": 5000}
+    (dev,) = groups
+    assert (dev["groupName"], dev["users"]) == ("dev", ["ann", "bob"])
+    assert dev["queues"]["resourceUsage"]["vcore"] == sum(cpu for _, cpu in known.values())
+    assert dev["queues"]["maxApplications"] == 4
+    _the_terminal_shows_the_same(teams, users, groups)
 
 
 def _who_may_not_is_told_nothing(ask: Any, tokens: Tokens) -> None:  # noqa: ANN401 # a function of the test's
@@ -123,15 +135,15 @@ def _who_may_not_is_told_nothing(ask: Any, tokens: Tokens) -> None:  # noqa: ANN
     assert ask("users", tokens.reader, tree="nowhere")[0] == 403
 
 
-def _the_terminal_shows_the_same(teams: Teams, users: list[Any]) -> None:
+def _the_terminal_shows_the_same(teams: Teams, users: list[Any], groups: list[Any]) -> None:
     assert json.loads(usage(teams, "users", "-o", "json").stdout) == users
-    assert json.loads(usage(teams, "groups", "-o", "json").stdout) == []
+    assert json.loads(usage(teams, "groups", "-o", "json").stdout) == groups
     assert json.loads(usage(teams, "users", "bob", "-o", "json").stdout) == users[1]
     said = usage(teams, "users")
     lines = said.stdout.splitlines()
     assert lines[0].split() == ["USER", "QUEUE", "APPLICATIONS", "USED"]
     assert lines[1].split()[:3] == ["ann", "root", "2"]
-    assert "cpu: 3" in lines[1]
+    assert "cpu: 3/5" in lines[1]
     missing = usage(teams, "users", "nobody")
     assert (missing.returncode, missing.stderr) == (
         1,

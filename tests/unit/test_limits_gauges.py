@@ -1,12 +1,14 @@
 """What of users and groups is told to whoever watches."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from federation_quota import metrics
 from federation_quota.limits import usage
 from federation_quota.limits.gauges import gauges
-from federation_quota.limits.subject import USER, Subject
+from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.limits.usage import UsageAccount
 
 
@@ -48,3 +50,17 @@ def test_a_status_that_cannot_be_read_tells_nothing_and_stops_nobody(nodes: list
     told, untold = gauges([account("odd", *nodes), account("ann", node("1", "2"))], 10)
     assert [one.subject.name for one in told] == ["ann"]
     assert untold == 0
+
+
+@pytest.fixture
+def shown() -> Iterator[None]:
+    metrics.usage_amounts.show([account("dev", node("1500m", "3"), kind=GROUP)])
+    yield
+    metrics.usage_amounts.show([])
+
+
+def test_prometheus_is_told(shown: None) -> None:
+    labels = {"tree": "lab", "kind": "Group", "name": "dev", "node": "vision", "resource": "cpu"}
+    assert metrics.REGISTRY.get_sample_value("federation_quota_usage_used", labels) == 1.5
+    assert metrics.REGISTRY.get_sample_value("federation_quota_usage_limit", labels) == 3.0
+    assert metrics.REGISTRY.get_sample_value("federation_quota_usage_untold") == 0.0
