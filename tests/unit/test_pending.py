@@ -350,7 +350,7 @@ class Server(Client):
     async def get(self, *_: Any, **__: Any) -> bytes:  # noqa: ANN401
         return json.dumps({"metadata": {"resourceVersion": "5"}, "status": {"conditions": self.conditions}}).encode()
 
-    async def patch(self, _resource: Any, name: str, body: Any, _namespace: Any = None, **more: Any) -> bytes:  # noqa: ANN401
+    async def patch(self, _resource: Any, _name: str, body: Any, _namespace: Any = None, **more: Any) -> bytes:  # type: ignore[override] # noqa: ANN401
         self.patches.append((more.get("subresource") or "", body))
         if "status" in body:
             self.conditions = body["status"]["conditions"]
