@@ -71,6 +71,12 @@ def manifest(subject: Subject) -> dict[str, Any]:
     }
 
 
+def unopened(subject: Subject) -> UsageAccount:
+    """The account of a subject that has none: nothing was ever written of it."""
+    made = manifest(subject)
+    return read({**made, "metadata": {**made["metadata"], "uid": "", "resourceVersion": "0"}})
+
+
 def read(stored: Mapping[str, Any]) -> UsageAccount:
     """The account of a stored UsageAccount; UsageError for all that is none, whatever its shape."""
     try:
