@@ -50,7 +50,8 @@ class UsageAccount(Account):
     @property
     def title(self) -> str:
         """What it is called to people."""
-        return f"limit of {kept(self).subject}"
+        subject = kept(self).subject
+        return f"limit of {subject} in tree {subject.tree}"
 
 
 @dataclass(frozen=True, slots=True)
