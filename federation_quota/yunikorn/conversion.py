@@ -86,7 +86,7 @@ class Conversion:
         place = _Place(ROOT, tree, None, frozenset(self._namespace_rules(partition)))
         self.imported.add(TREE, tree, None, spec)
         tree_spec = self.imported.objects[-1]["spec"]
-        names = {}
+        names: dict[str, str] = {}
         for child in root.queues:
             names |= self._queue(child, place, bounds)
         self._fixed_rules(partition, names, tree, tree_spec)

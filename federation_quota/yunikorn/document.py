@@ -52,9 +52,9 @@ def decode(text: str, read: Read) -> tuple[object, bool]:
     faults = Faults()
     try:
         loader = yaml.SafeLoader(text)
-        nodes = []
+        nodes: list[yaml.Node] = []
         while len(nodes) <= 1 and loader.check_node():
-            nodes.append(loader.get_node())
+            nodes += [node] if (node := loader.get_node()) is not None else []
         found = read(nodes[0], faults) if nodes else None
     except yaml.YAMLError as problem:
         raise ConfigError(f"yaml: {' '.join(str(problem).split())}") from None
@@ -168,7 +168,7 @@ def _pairs(node: yaml.Node, faults: Faults, wanted: str) -> dict[str, tuple[yaml
                 faults.add(key, f'mapping key "{key.value}" already defined at line {own[key.value]}')
             own.setdefault(key.value, key.start_mark.line + 1)
     yaml.constructor.SafeConstructor().flatten_mapping(node)
-    found = {}
+    found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
     for key, value in node.value:
         if isinstance(key, yaml.ScalarNode):
             found[str(key.value)] = (key, value)

@@ -16,7 +16,7 @@ from federation_quota.elastic import quota as quotas
 from federation_quota.elastic import topology
 from federation_quota.elastic.forest import Forest, read_root
 from federation_quota.elastic.validation import validate_quota, validate_root
-from federation_quota.yunikorn import checks, config, conversion
+from federation_quota.yunikorn import amount, checks, config, conversion
 from federation_quota.yunikorn.config import Config, Queue
 from federation_quota.yunikorn.document import ConfigError
 from tests.conformance.overrides import Override
@@ -143,7 +143,7 @@ def limits(queue: Queue) -> list[Case]:
 
 
 def amounts(written: Any) -> dict[str, str]:  # noqa: ANN401 # a map, or nothing
-    return {"cpu" if name == "vcore" else name: amount for name, amount in (written or {}).items()}
+    return {"cpu" if name == "vcore" else name: text for name, text in (written or {}).items()}
 
 
 def refusals(objects: list[Case]) -> list[str]:
@@ -170,18 +170,18 @@ def allows_more_below(case: Case) -> bool:
 
     def worse(queue: Queue, above: list[Queue]) -> bool:
         for one in queue.limits:
-            own = checks.amount.read(one.resources)
+            own = amount.read(one.resources)
             for kind, names in (("users", one.users), ("groups", one.groups)):
                 for name in names:
                     for upper in above:
-                        most = checks.amount.read(upper.most)
-                        if not checks.amount.fits(own, most):
+                        most = amount.read(upper.most)
+                        if not amount.fits(own, most):
                             return True
                         entry = next((each for each in upper.limits if name in getattr(each, kind)), None)
                         entry = entry or next((each for each in upper.limits if "*" in getattr(each, kind)), None)
                         if entry is None:
                             continue
-                        if not checks.amount.fits(own, checks.amount.read(entry.resources)):
+                        if not amount.fits(own, amount.read(entry.resources)):
                             return True
                         if entry.applications and not 0 < one.applications <= entry.applications:
                             return True

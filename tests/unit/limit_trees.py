@@ -35,7 +35,8 @@ def node_limits(draw: st.DrawFn, kinds: tuple[str, ...] = ("users", "groups")) -
             count = draw(st.integers(1, 4) | st.none())
             resources = draw(AMOUNTS)
             if count or any(not one.is_zero for one in resources.values()):
-                found.append(Limit(**{kind: (name,)}, resources=resources, applications=count))
+                users, groups = ((name,), ()) if kind == "users" else ((), (name,))
+                found.append(Limit(users, groups, resources, count))
     wild = [one for one in found if one.groups == (WILDCARD,)]
     is_alone = bool(wild) and not any(one.groups for one in found if one not in wild)
     return tuple(one for one in found if not (is_alone and one in wild))

@@ -286,7 +286,7 @@ def test_what_is_no_configuration_is_one_clear_line_and_nothing_else(
 
 
 NAMES = ["vcore", "memory", "nvidia.com/gpu"]
-PEOPLE = st.lists(st.sampled_from(["ann", "bob", "cid", "*"]), max_size=3, unique=True).map(
+PEOPLE = st.lists(st.sampled_from(["ann", "bob", "cid", "*"]), min_size=1, max_size=3, unique=True).map(
     lambda names: sorted(names, key=lambda one: one == "*")
 )
 
@@ -298,7 +298,7 @@ def amounts(least: int, most: int) -> st.SearchStrategy[dict[str, str]]:
 def limits(depth: int) -> st.SearchStrategy[list[dict[str, Any]]]:
     """Mostly lower further down, so that many are taken, and not always, so that gaps are met."""
     one = st.fixed_dictionaries(
-        {"users": PEOPLE, "maxresources": amounts(6 - 2 * depth, 7 - depth), "maxapplications": st.integers(0, 1)},
+        {"users": PEOPLE, "maxresources": amounts(1, 7 - depth), "maxapplications": st.integers(0, 1)},
         optional={"groups": PEOPLE},
     )
     return st.lists(one, max_size=1)
@@ -313,11 +313,11 @@ def queues(depth: int) -> st.SearchStrategy[list[dict[str, Any]]]:
         },
         optional={
             "resources": st.fixed_dictionaries(
-                {}, optional={"guaranteed": amounts(0, 1), "max": amounts(9 - 2 * depth, 9 - 2 * depth)}
+                {}, optional={"guaranteed": amounts(0, 1), "max": amounts(6 - depth, 9 - 2 * depth)}
             )
         },
     )
-    return st.lists(one, max_size=2, unique_by=lambda each: each["name"].lower())
+    return st.lists(one, min_size=int(depth < 3), max_size=2, unique_by=lambda each: each["name"].lower())
 
 
 @given(st.fixed_dictionaries({"queues": queues(1), "limits": limits(0)}))
