@@ -12,7 +12,7 @@ What has no place here is said, each with where it stood.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from federation_quota.elastic.imported import TREE, Imported, Note, checked
@@ -22,10 +22,10 @@ from federation_quota.quantity import Format, Quantity
 from federation_quota.resource_name import COUNT, canonical
 from federation_quota.validation import is_subdomain, name_fault
 from federation_quota.yunikorn import amount, lowering, placement
-from federation_quota.yunikorn.amount import VCORE, Amounts, Written
+from federation_quota.yunikorn.amount import VCORE, Written
 from federation_quota.yunikorn.config import ROOT, Config, Partition, Queue
 from federation_quota.yunikorn.lowering import Bounds
-from federation_quota.yunikorn.naming import Names, plain
+from federation_quota.yunikorn.naming import Names
 
 CPU: Final = "cpu"
 PARTITION_LABEL: Final = "partition"
@@ -38,9 +38,9 @@ def convert(config: Config) -> Imported:
     return checked(Conversion(config).run())
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a queue is."""
+    """What is above a queue."""
 
     path: str
     tree: str
@@ -49,28 +49,29 @@ class _Place:
     """Below which queues a queue is found by namespace."""
 
 
-@dataclass
 class Conversion:
     """One configuration on its way."""
 
-    config: Config
-    imported: Imported = field(default_factory=Imported)
+    def __init__(self, config: Config) -> None:
+        self.imported = Imported()
+        self._config = config
+        queues = [one for partition in config.partitions for one in _walk(partition.root, ROOT)]
+        self._names = Names(path for path, _ in queues if path != ROOT)
+        self._trees = Names((one.title for one in config.partitions), DEFAULT)
+        self._namespaces: set[str] = set()  # that have a quota already
+        self._has_vcore = any(VCORE in (written or {}) for _, queue in queues for written in _amounts(queue))
 
     def run(self) -> Imported:
         """All of it, not yet held against our own rules."""
-        if self.config.has_more:
+        if self._config.has_more:
             self._note("the file", "has more than one document, of which YuniKorn reads the first: so did we")
-        queues = [one for partition in self.config.partitions for one in _walk(partition.root, ROOT)]
-        self._names = Names(path for path, _ in queues if path != ROOT)
-        self._trees = Names(plain(one.title) for one in self.config.partitions)
-        self._namespaces: set[str] = set()
-        self._has_vcore = any(VCORE in written for _, queue in queues for written in _amounts(queue))
-        for partition in self.config.partitions:
+        for partition in self._config.partitions:
             self._partition(partition)
         return self.imported
 
     def _partition(self, partition: Partition) -> None:
-        root, tree = partition.root, self._trees.give(plain(partition.title))
+        root = partition.root
+        tree = DEFAULT if partition.title == DEFAULT else self._trees.give(partition.title)
         about = f"partition {partition.title}"
         spec: dict[str, Any] = {}
         if tree != DEFAULT:
@@ -228,9 +229,8 @@ def _walk(queue: Queue, path: str) -> Iterator[tuple[str, Queue]]:
         yield from _walk(child, f"{path}.{child.name}")
 
 
-def _amounts(queue: Queue) -> Iterator[Amounts]:
-    for written in (queue.guaranteed, queue.most, *(limit.resources for limit in queue.limits)):
-        yield amount.read(written)
+def _amounts(queue: Queue) -> tuple[Written, ...]:
+    return queue.guaranteed, queue.most, *(limit.resources for limit in queue.limits)
 
 
 def _is_parent(queue: Queue) -> bool:

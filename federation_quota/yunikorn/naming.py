@@ -17,9 +17,9 @@ _LONGEST: Final = 63  # as the value of a label, by which workloads choose a quo
 class Names:
     """Names that are given once each."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[str], *taken: str) -> None:
         self._short = Counter(plain(_last(path)) for path in paths)
-        self._given: set[str] = set()
+        self._given = set(taken)
 
     def give(self, path: str) -> str:
         """The name of what is at a path, written with dots."""

@@ -8,11 +8,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federation_quota.api import RESOURCES
 from federation_quota.cli.__main__ import main
+from federation_quota.elastic import quota as stored_quota
+from federation_quota.elastic.forest import Forest, read_root
 from federation_quota.elastic.imported import Imported
+from federation_quota.limits.scheme import Scheme
 from federation_quota.yunikorn import checks, conversion
 from federation_quota.yunikorn.document import ConfigError
-from tests.conformance.test_limits_config import refusals
+from tests.conformance.test_limits_config import as_ours, refusals
 
 Said = pytest.CaptureFixture[str]
 
@@ -56,6 +60,15 @@ def found(given: Imported) -> dict[str, dict[str, Any]]:
     return {f"{one['kind']}/{one['metadata']['name']}": one["spec"] for one in given.objects}
 
 
+def fits_the_schema(objects: list[dict[str, Any]]) -> bool:
+    """Whether the API server would store exactly that, no field more or less."""
+    models = {one.kind: one.model for one in RESOURCES}
+    return all(
+        models[one["kind"]].model_validate(one).model_dump(by_alias=True, exclude_unset=True)["spec"] == one["spec"]
+        for one in objects
+    )
+
+
 def said(given: Imported) -> str:
     return "\n".join(str(note) for note in given.notes)
 
@@ -88,6 +101,7 @@ def test_partitions_are_trees_and_queues_are_quotas_with_their_limits() -> None:
         "ElasticQuota/web": {"parent": "shops", "min": {"cpu": "2"}, "max": {"cpu": "4"}},
     }
     assert next(one for one in result.objects if one["kind"] == "ElasticQuota")["metadata"]["namespace"] == "web"
+    assert fits_the_schema(result.objects)
     assert refusals(result.objects) == []
     told = said(result)
     assert "queue root.research.Vision: is called vision here" in told
@@ -147,10 +161,12 @@ def test_queues_of_one_name_are_called_by_their_paths() -> None:
 
 
 def test_other_partitions_are_trees_with_clusters_of_their_own() -> None:
-    text = "partitions: [{name: default, queues: [{name: a}]}, {name: GPU_nodes, queues: [{name: b}]}]"
-    result = imported(text)
+    others = "{name: GPU_nodes, queues: [{name: b}]}, {name: default_, queues: []}"
+    result = imported(f"partitions: [{others}, {{name: DEFAULT, queues: [{{name: a}}]}}]")
     assert found(result)["QuotaTree/gpu-nodes"] == {"clusterSelector": {"matchLabels": {"partition": "gpu-nodes"}}}
     assert found(result)["CompositeElasticQuota/b"]["tree"] == "gpu-nodes"
+    assert "tree" not in found(result)["CompositeElasticQuota/a"]
+    assert "QuotaTree/default-2" in found(result)
     assert "has the clusters that are labelled partition=gpu-nodes" in said(result)
     assert refusals(result.objects) == []
 
@@ -320,7 +336,10 @@ def queues(depth: int) -> st.SearchStrategy[list[dict[str, Any]]]:
     return st.lists(one, min_size=int(depth < 3), max_size=2, unique_by=lambda each: each["name"].lower())
 
 
-@given(st.fixed_dictionaries({"queues": queues(1), "limits": limits(0)}))
+PARTITIONS = st.fixed_dictionaries({"queues": queues(1), "limits": limits(0)})
+
+
+@given(PARTITIONS)
 def test_whatever_yunikorn_takes_becomes_something_that_our_own_rules_take(partition: dict[str, Any]) -> None:
     try:
         config = checks.load(yaml.safe_dump({"partitions": [partition]}))
@@ -329,3 +348,43 @@ def test_whatever_yunikorn_takes_becomes_something_that_our_own_rules_take(parti
     result = conversion.convert(config)
     assert "would be refused" not in said(result)
     assert refusals(result.objects) == []
+    assert fits_the_schema(result.objects)
+
+
+def renamed(found: list[dict[str, Any]], prefix: str = "q") -> list[dict[str, Any]]:
+    """The same queues, no two of one name."""
+    return [
+        {**one, "name": f"{prefix}{place}", "queues": renamed(one["queues"], f"{prefix}{place}-")}
+        for place, one in enumerate(found)
+    ]
+
+
+def in_effect(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], Any]:
+    """By leaf, kind and name: the least of all that bind somebody there, of each resource and of applications."""
+    root, *others = sorted(objects, key=lambda one: one["kind"] != "QuotaTree")
+    forest = Forest.of(map(stored_quota.read, others), [read_root(root)])
+    levels = forest.levels("default")
+    scheme = Scheme.of("default", levels.values())
+    found: dict[tuple[str, str, str], Any] = {}
+    for leaf in scheme.parents:
+        for who in ("ann", "bob", "cid", "dan"):
+            for kind, limits_of in (("user", scheme.user_limits(who)), ("group", scheme.group_limits(who))):
+                least: dict[str, Any] = {}
+                for node in scheme.path(leaf):
+                    limit = limits_of.get(node)
+                    bound: dict[str, Any] = dict(limit.resources) if limit else {}
+                    bound |= {"applications": limit.applications} if limit and limit.applications else {}
+                    for name, most in (*bound.items(), *levels[node].most.items()):
+                        least[name] = min(most, least.get(name, most))
+                found[leaf, kind, who] = least
+    return found
+
+
+@given(PARTITIONS)
+def test_what_is_written_lower_is_in_effect_the_same(partition: dict[str, Any]) -> None:
+    text = yaml.safe_dump({"partitions": [{**partition, "queues": renamed(partition["queues"])}]})
+    try:
+        config = checks.load(text)
+    except ConfigError:
+        return
+    assert in_effect(conversion.convert(config).objects) == in_effect(list(as_ours({"yaml": text})))
