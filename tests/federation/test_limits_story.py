@@ -217,7 +217,7 @@ def test_limits_change_while_things_run(lab: Lab, recorder: Recorder) -> None:
     lab.limit("", cpu("3"))
     eventually(lambda: lab.used("User", "ann") == {ROOT: ("2", "3", None, None)}, what="what ran before counts")
     ann("scale", "deployment", "web", "--replicas=4")
-    eventually(lambda: _spec(vision, "web") == 4, what="it is asked for")
+    eventually(lambda: lab.accounts()["User", "ann"].get("waiting"), what="it was refused, and waits")
     ann.apply(deployment("tiny", 1, "100m"))
     runs(vision, "tiny", 1)
     assert has(vision, "web") == 2
@@ -240,19 +240,19 @@ def test_limits_change_while_things_run(lab: Lab, recorder: Recorder) -> None:
     assert "spec.limits[0].maxResources[cpu]" in refused.value.stderr
     assert "user ann may have no more than user ann on the tree, above it: 1" in refused.value.stderr
     # One that rises wakes what waits for it, and what is still too much goes on waiting.
-    lab.limit("", cpu("4100m"))
-    runs(vision, "web", 4)
-    waits(vision, "late")
-    eventually(lambda: lab.used("User", "ann") == {ROOT: ("4100m", "4100m", None, None)})
-    # One that goes leaves nothing behind.
-    lab.limit("")
+    lab.limit("", cpu("3"))
     runs(vision, "late", 1)
+    assert has(vision, "web") == 2
+    lab.limit("", cpu("4200m"))
+    runs(vision, "web", 4)
+    eventually(lambda: lab.used("User", "ann") == {ROOT: ("4200m", "4200m", None, None)})
+    # One that goes leaves nothing behind.
+    ann("scale", "deployment", "web", "--replicas=6")
+    eventually(lambda: lab.accounts()["User", "ann"].get("waiting"), what="it was refused, and waits")
+    lab.limit("")
+    runs(vision, "web", 6)
     eventually(lambda: lab.accounts() == {}, within_seconds=60, what="the accounts are gone")
     assert never_exceeded(recorder, lab).reached[Subject(USERS, "ann", ROOT)]
-
-
-def _spec(stage: Stage, name: str) -> object:
-    return (stage.get("deployment", name) or {})["spec"]["replicas"]
 
 
 def test_what_is_told_is_what_is_stored(
