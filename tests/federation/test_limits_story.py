@@ -144,6 +144,9 @@ def test_each_user_has_their_own_from_the_leaf_to_the_root(lab: Lab, recorder: R
         ),
         what="the accounts say so",
     )
+    for stage, name, who in ((vision, "more", "ann"), (speech, "next", "ann"), (speech, "third", "bob")):
+        told = partial(stage.has_event, name, "Held", f"limit of user {who} in tree {lab.teams.tree}")
+        eventually(told, what=f"{who} is told why {name} waits")
     # What is freed goes to who waits for it, on both levels.
     lab.person(vision, "ann", "dev")("delete", "deployment", "web")
     runs(vision, "more", 1)
