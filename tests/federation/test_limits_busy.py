@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from fractions import Fraction
 
 import pytest
 
@@ -65,7 +66,7 @@ def _differences(federation: Federation, found: Allowances) -> list[str]:
             kind = USERS if spec["kind"] == "User" else GROUPS
             used = found.used.get(Subject(kind, spec["name"], node["node"]), {})
             seen[kind] += bool(used.get("pods"))
-            if node["used"].get("cpu") != Stage.used_text(used.get("cpu", 0)):
+            if node["used"].get("cpu") != Stage.used_text(used.get("cpu", Fraction(0))):
                 wrong.append(f"{spec['name']} on {node['node']}: {node['used']}, and {used} is stored")
     return wrong if seen[USERS] and seen[GROUPS] else ["nothing is accounted for"]
 
