@@ -31,7 +31,7 @@ log = structlog.get_logger()
 PACE_SECONDS: Final = 1.0
 MOST_WRITES_PER_SECOND: Final = 10.0
 MOST_WRITES_AT_ONCE: Final = 20.0
-LONGEST_WAIT_SECONDS: Final = 5.0
+LONGEST_WAIT_SECONDS: Final = 20.0  # there may be a thousand busy users
 # Who comes and goes finds their account there: opening one takes a write of every replica.
 IDLE_SECONDS: Final = 300.0
 # A webhook may have heard of a limit, and opened an account for it, a moment before this replica.
@@ -73,9 +73,12 @@ class SubjectController:
         """Bring their account in line; when to look again, if by time alone."""
         key = ObjectKey(subject.domain, subject.account)
         account = self._limits.accounts.accounts.get(key)
+        if self._limits.is_needed(subject, account):
+            self._idle_since.pop(subject, None)
         try:
             if account is None:
-                return await self._open(subject)
+                await self._open(subject)
+                return None  # the watch brings it
             if self._observation.view.version < account.observed:
                 return 0.1
             return await self._keep(subject, account)
@@ -90,7 +93,7 @@ class SubjectController:
         self._idle_since.pop(subject, None)
         self._pace.passed(subject)
         if self._limits.is_needed(subject, None):
-            await self._store.open(subject)  # and the watch brings it
+            await self._store.open(subject)
             log.info("account.opened", tree=subject.tree, kind=subject.kind, name=subject.name)
 
     async def _keep(self, subject: Subject, account: Account) -> float | None:
@@ -111,7 +114,6 @@ class SubjectController:
     async def _close(self, subject: Subject, account: Account, now: float) -> float | None:
         """Remove the account if nobody has needed it for a while; when to look again."""
         if self._limits.is_needed(subject, account):
-            self._idle_since.pop(subject, None)
             return None
         patience = IDLE_SECONDS if self._limits.is_limited(subject) else UNLIMITED_SECONDS
         due = self._idle_since.setdefault(subject, now) + patience
