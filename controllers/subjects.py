@@ -77,7 +77,8 @@ class SubjectController:
             self._idle_since.pop(subject, None)
         try:
             if account is None:
-                return await self._open(subject)
+                await self._open(subject)
+                return None  # the watch brings it
             if self._observation.view.version < account.observed:
                 return 0.1
             return await self._keep(subject, account)
@@ -92,7 +93,7 @@ class SubjectController:
         self._idle_since.pop(subject, None)
         self._pace.passed(subject)
         if self._limits.is_needed(subject, None):
-            await self._store.open(subject)  # and the watch brings it
+            await self._store.open(subject)
             log.info("account.opened", tree=subject.tree, kind=subject.kind, name=subject.name)
 
     async def _keep(self, subject: Subject, account: Account) -> float | None:

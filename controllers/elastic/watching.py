@@ -244,9 +244,9 @@ class Watching:
             now,
             clock,
             over_since,
-            resting=frozenset(resting),
-            limited=scene.limited,
-            touched=touched,
+            frozenset(resting),
+            touched,
+            scene.limited,
         )
 
     def waits_for_limits(self, tree: str) -> bool:

@@ -213,6 +213,10 @@ class Accountant:
                     return Exists()
         return None
 
+    def owners(self, ask: Ask) -> tuple[Subject, ...]:
+        """Whose accounts something asked for in a namespace falls under besides."""
+        return self._schemes.subjects(ask.new)
+
     def charged(self, claim: Claim) -> list[Account]:
         """The accounts of the user and the group that a claim is charged to; as new where nobody has needed one yet."""
         found = []
@@ -242,7 +246,7 @@ class Accountant:
         for place, ask in asks.items():
             if domain.is_namespace(place):
                 owned = replace(ask, binding=f"{place}/{ask.binding}")
-                found += (_Place(one.domain, owned, one) for one in self._schemes.subjects(ask.new))
+                found += (_Place(one.domain, owned, one) for one in self.owners(ask))
         return sorted(found, key=lambda one: one.domain)
 
     def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> tuple[_Place, Committer | None] | None:

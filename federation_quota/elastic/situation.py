@@ -70,11 +70,11 @@ class Situation:
     """Since when each leaf has been using more than its runtime, as the last plan found it."""
     resting: frozenset[str] = frozenset()
     """Bindings that were released or woken a moment ago, and to no avail: not again yet."""
+    touched: frozenset[str] | None = None
+    """The leaves that may be other than in the situation before; None where that is not known, and may be all."""
     limited: Mapping[str, str] = field(default_factory=dict)
     """Bindings that a limit of their user or group keeps from getting any more, and which: they take no turn, and count
     for what they have alone. A leaf in which one comes or goes is touched."""
-    touched: frozenset[str] | None = None
-    """The leaves that may be other than in the situation before; None where that is not known, and may be all."""
 
 
 def demand(bindings: Iterable[Binding], asks: Iterable[Ask], limited: Container[str] = ()) -> Resources:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -85,6 +85,7 @@ class Books:
     is_stuck: bool = False
     owners: list[Account] = field(default_factory=list)  # of whom everything is
     limits_are_new: bool = False  # than this replica knows them
+    may_exceed: Callable[[str, str], bool] = lambda _place, _name: False  # as it was last asked
 
     def accounts(self, namespace: str) -> list[Account]:
         return [account for account in self.known if account.namespace == namespace]
@@ -103,8 +104,11 @@ class Books:
             raise found
         return found
 
-    async def answer(self, asks: Mapping[str, Ask], *, dry_run: bool, **_options: object) -> Answer:
+    async def answer(
+        self, asks: Mapping[str, Ask], *, dry_run: bool, may_exceed: Callable[[str, str], bool], **_options: object
+    ) -> Answer:
         assert dry_run
+        self.may_exceed = may_exceed
         self.asks += asks.values()
         if isinstance(self.answers, Exception):
             raise self.answers

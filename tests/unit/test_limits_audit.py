@@ -80,3 +80,12 @@ def test_limits_that_others_have_joined_and_this_one_has_not_heard_of_are_not_ju
     stand.limits.limit(schemes({ROOT: [limited("ann", cpu=9)]}))
     stand.stored(3, 11)
     assert stand.noticed(11) == []
+
+
+def test_what_was_seen_before_it_was_known_that_there_was_no_limit_is_not_held_against_one_that_comes_back() -> None:
+    stand = Stand()
+    stand.account(10)
+    stand.stored(3, 11)
+    stand.limits.limit(NO_LIMITS)
+    stand.limits.limit(FIVE)
+    assert stand.noticed(12) == []
