@@ -142,9 +142,9 @@ class Conversion:
         for number, limit in enumerate(queue.limits):
             place = f"limit {limit.label or number + 1}"
             resources = self._resources(limit.resources, path, place)
-            if not resources and not limit.applications:
-                self._note(f"queue {path}", f"{place} was left out: nothing is left that it limits")
-                continue
+            if resources.keys() != (limit.resources or {}).keys() and all(one.is_zero for one in resources.values()):
+                banned = f", and nobody is kept from {', '.join(resources)} by it" if resources else ""
+                self._note(f"queue {path}", f"{place} has no resource left that it limits{banned}")
             found += lowering.entries(limit, resources, bounds)
         for told in bounds.told:
             self._note(f"queue {path}", told)
@@ -217,7 +217,10 @@ class Conversion:
                 spec["defaultGroup"] = name
                 self._note(about, f"what the placement rule to {path} takes falls to the default group, {name}")
             else:
-                self._note(about, f"the placement rule to {path} was left out: the default tree has one default group")
+                self._note(
+                    about,
+                    f"the placement rule to {path} was left out: the default tree has one default group, of no namespace",
+                )
 
     def _note(self, about: str, what: str) -> None:
         self.imported.notes.append(Note(about, what))

@@ -13,7 +13,7 @@ from federation_quota.limits.limit import WILDCARD
 from federation_quota.quantity import Quantity
 from federation_quota.yunikorn.config import Limit
 
-_MOST_APPLICATIONS: Final = 2**31 - 1
+_ANY: Final = 2**31 - 1  # applications
 _LONGEST_LABEL: Final = 253
 
 Resources = Mapping[str, Quantity]
@@ -27,21 +27,21 @@ class Most:
     applications: int = 0
     """Zero is any number."""
 
-    @property
-    def is_anything(self) -> bool:
-        """Whether anything is allowed by it."""
-        return bool(self.applications) or bool(self.to_json())
-
-    def to_json(self) -> dict[str, str]:
-        """The resources; nothing where it is nothing of any, which an entry may not say."""
-        is_nothing = all(one.is_zero for one in self.resources.values())
-        return {} if is_nothing else {name: one.to_json() for name, one in self.resources.items()}
-
     def within(self, other: "Most") -> "Most":
         """The lower of both; resources that only the other names are left to it."""
         resources = {name: min(one, other.resources.get(name, one)) for name, one in self.resources.items()}
         counts = [one for one in (self.applications, other.applications) if one]
         return Most(resources, min(counts, default=0))
+
+    @property
+    def stated(self) -> "Most":
+        """As an entry can say it. Who is named must stay so, whatever is left: it decides which limits are theirs.
+
+        Of nothing but zeros, which an entry may not say, those above say enough; and any number of applications is
+        the largest one.
+        """
+        resources = {} if all(one.is_zero for one in self.resources.values()) else self.resources
+        return Most(resources, min(self.applications or (0 if resources else _ANY), _ANY))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Entry:
             "limit": self.label[:_LONGEST_LABEL],
             "users": list(self.users),
             "groups": list(self.groups),
-            "maxResources": self.most.to_json(),
-            "maxApplications": min(self.most.applications, _MOST_APPLICATIONS),
+            "maxResources": {name: one.to_json() for name, one in self.most.resources.items()},
+            "maxApplications": self.most.applications,
         }
         return {name: value for name, value in said.items() if value}
 
@@ -101,15 +101,11 @@ def entries(limit: Limit, resources: Resources, bounds: Bounds) -> list[Entry]:
             lowest = lowest.within(above)
         if lowest != wanted:
             bounds.told.append(f"{kind} {name} has a lower limit by a queue above: that is written here, too")
-        bounds.own[kind, name] = lowest
-        found.append((kind, name, lowest))
+        bounds.own[kind, name] = lowest.stated
+        found.append((kind, name, lowest.stated))
     made = []
     for most, alike in groupby(found, key=lambda one: one[2]):
         listed = list(alike)
         users = tuple(name for kind, name, _ in listed if kind == "user")
-        groups = tuple(name for kind, name, _ in listed if kind == "group")
-        if not most.is_anything:
-            bounds.told.append(f"{', '.join(users + groups)}: a queue above allows nothing of what the limit is about")
-        else:
-            made.append(Entry(limit.label, users, groups, most))
+        made.append(Entry(limit.label, users, tuple(name for kind, name, _ in listed if kind == "group"), most))
     return made

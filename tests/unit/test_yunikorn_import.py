@@ -124,7 +124,8 @@ def one_queue(fields: str, partition: str = "") -> str:
         (one_queue("resources: {max: {mem: 5}}"), "max of mem was left out"),
         (one_queue("resources: {max: {services: 5}}"), "max of services was left out"),
         (one_queue("resources: {max: {cpu: 5}, guaranteed: {vcore: 5}}"), "max of cpu was left out: YuniKorn calls it"),
-        (one_queue("limits: [{users: [u], maxresources: {mem: 1}}]"), "limit 1 was left out: nothing is left"),
+        (one_queue("limits: [{users: [u], maxresources: {mem: 1}}]"), "limit 1 has no resource left that it limits"),
+        (one_queue("limits: [{users: [u], maxresources: {mem: 1, memory: 0}}]"), "nobody is kept from memory by it"),
         (one_queue("parent: false", "nodesortpolicy: {type: fair}"), "nodesortpolicy was left out"),
         (one_queue("parent: false", "placementrules: [{name: user, create: true}]"), "rule user was left out"),
         (
@@ -199,6 +200,40 @@ partitions:
         {"users": ["sue"], "maxResources": {"memory": "50", "cpu": "4"}, "maxApplications": 1}
     ]
     assert "user sue has a lower limit by a queue above" in said(result)
+    assert refusals(result.objects) == []
+
+
+def test_who_is_named_stays_so_whatever_is_left_of_their_limit() -> None:
+    """Else they would have the wildcard's, and their group would count for another."""
+    text = """
+partitions:
+- queues:
+  - name: a
+    resources: {max: {memory: 0}}
+    queues:
+    - name: b
+      limits:
+      - {users: [ann], maxresources: {mem: 5}}
+      - {users: [bob], maxresources: {memory: 5}}
+      - {users: ['*'], maxresources: {vcore: 1}}
+      - {groups: [dev], maxresources: {mem: 1}}
+      - {groups: ['*'], maxapplications: 9}
+      queues:
+      - name: c
+        limits: [{users: [ann, bob], maxresources: {vcore: 7, mem: 3}}]
+"""
+    result = imported(text)
+    any_number = 2**31 - 1
+    assert found(result)["CompositeElasticQuota/b"]["limits"] == [
+        {"users": ["ann"], "maxApplications": any_number},
+        {"users": ["bob"], "maxApplications": any_number},
+        {"users": ["*"], "maxResources": {"cpu": "1"}},
+        {"groups": ["dev"], "maxApplications": any_number},
+        {"groups": ["*"], "maxApplications": 9},
+    ]
+    assert found(result)["CompositeElasticQuota/c"]["limits"] == [
+        {"users": ["ann", "bob"], "maxResources": {"cpu": "7"}, "maxApplications": any_number}
+    ]
     assert refusals(result.objects) == []
 
 
@@ -301,7 +336,7 @@ def test_what_is_no_configuration_is_one_clear_line_and_nothing_else(
     assert len(err.splitlines()) == 1
 
 
-NAMES = ["vcore", "memory", "nvidia.com/gpu"]
+NAMES = ["vcore", "memory", "mem"]
 PEOPLE = st.lists(st.sampled_from(["ann", "bob", "cid", "*"]), min_size=1, max_size=3, unique=True).map(
     lambda names: sorted(names, key=lambda one: one == "*")
 )
@@ -373,9 +408,11 @@ def in_effect(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], Any]:
                 for node in scheme.path(leaf):
                     limit = limits_of.get(node)
                     bound: dict[str, Any] = dict(limit.resources) if limit else {}
-                    bound |= {"applications": limit.applications} if limit and limit.applications else {}
+                    is_counted = limit and limit.applications and limit.applications < 2**31 - 1
+                    bound |= {"applications": limit.applications} if limit and is_counted else {}
                     for name, most in (*bound.items(), *levels[node].most.items()):
-                        least[name] = min(most, least.get(name, most))
+                        if name != "mem":  # which is no resource here
+                            least[name] = min(most, least.get(name, most))
                 found[leaf, kind, who] = least
     return found
 
