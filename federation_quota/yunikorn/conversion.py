@@ -217,10 +217,8 @@ class Conversion:
                 spec["defaultGroup"] = name
                 self._note(about, f"what the placement rule to {path} takes falls to the default group, {name}")
             else:
-                self._note(
-                    about,
-                    f"the placement rule to {path} was left out: the default tree has one default group, of no namespace",
-                )
+                text = "the default tree has one default group, and it is of no namespace"
+                self._note(about, f"the placement rule to {path} was left out: {text}")
 
     def _note(self, about: str, what: str) -> None:
         self.imported.notes.append(Note(about, what))
