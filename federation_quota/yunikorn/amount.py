@@ -21,14 +21,18 @@ _FACTORS: Final = {
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)},
 }
 _LARGEST: Final = 2**63 - 1
+_MOST_DIGITS: Final = len(str(_LARGEST))
 
 
 def parse(text: str, name: str) -> int:
     """One amount; ConfigError for what is none."""
-    found = _FORM.fullmatch(text.strip())
+    found = _FORM.fullmatch(text)
     if found is None:
         raise ConfigError("invalid quantity")
-    number, suffix = int(found[1]), found[2] or ""
+    digits, suffix = found[1].lstrip("0"), found[2] or ""
+    if len(digits) > _MOST_DIGITS:
+        raise ConfigError("invalid quantity: overflow")
+    number = int(digits or "0")
     if suffix == _MILLI and name == VCORE:
         amount = number
     elif suffix in _FACTORS:

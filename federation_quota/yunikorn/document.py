@@ -15,6 +15,7 @@ _TRUE: Final = frozenset({"true", "True", "TRUE", "y", "Y", "yes", "Yes", "YES",
 _FALSE: Final = frozenset({"false", "False", "FALSE", "n", "N", "no", "No", "NO", "off", "Off", "OFF"})
 _NULL: Final = "tag:yaml.org,2002:null"
 _MOST: Final = 2**64 - 1
+_MOST_DIGITS: Final = len(f"+{_MOST}")
 
 
 class ConfigError(ValueError):
@@ -83,10 +84,9 @@ def count(node: yaml.Node, faults: Faults) -> int | None:
     """A whole number that is not negative."""
     if is_empty(node):
         return None
-    if isinstance(node, yaml.ScalarNode) and node.style is None and _INTEGER.fullmatch(node.value):
-        number = int(node.value)
-        if number <= _MOST:
-            return number
+    is_plain = isinstance(node, yaml.ScalarNode) and node.style is None and len(node.value) <= _MOST_DIGITS
+    if is_plain and _INTEGER.fullmatch(node.value) and int(node.value) <= _MOST:
+        return int(node.value)
     faults.unfit(node, "uint64")
     return None
 

@@ -1,5 +1,6 @@
 """YuniKorn's queue configuration, as ours: what it becomes, what is said of the rest, and what is refused."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -384,6 +385,33 @@ def test_whatever_yunikorn_takes_becomes_something_that_our_own_rules_take(parti
     assert "would be refused" not in said(result)
     assert refusals(result.objects) == []
     assert fits_the_schema(result.objects)
+
+
+WORDS = [
+    "partitions", "name", "queues", "limits", "users", "groups", "maxresources", "maxapplications", "resources", "max",
+    "guaranteed", "placementrules", "filter", "parent", "value", "properties", "nodesortpolicy", "<<", "*",
+]  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["root", "5G"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(ANYTHING, st.text(max_size=20))
+def test_whatever_is_given_is_a_configuration_or_refused(document: object, more: str) -> None:
+    given_texts = [yaml.safe_dump({"partitions": document}), yaml.safe_dump(document) + more, more]
+    for text in given_texts:
+        with suppress(ConfigError):
+            conversion.convert(checks.load(text))
+
+
+@pytest.mark.parametrize("digits", [30, 5000])
+def test_numbers_that_nobody_can_mean_are_refused(digits: int) -> None:
+    number = "9" * digits
+    for field in (f"maxapplications: {number}", f"resources: {{max: {{memory: {number}}}}}"):
+        with pytest.raises(ConfigError, match=r"cannot unmarshal|overflow"):
+            checks.load(one_queue(field))
 
 
 def renamed(found: list[dict[str, Any]], prefix: str = "q") -> list[dict[str, Any]]:
