@@ -39,7 +39,7 @@ class Obstacle:
     def __str__(self) -> str:
         if not self.exceeded:
             return f"{self.account.title} cannot say yet whether it has room"
-        parts = (f"{one.name}: {one.requested} asked, {_left(one.limit, one.used)} left" for one in self.exceeded)
+        parts = (f"{one.name}: {one.requested} asked, {one.left} left" for one in self.exceeded)
         return f"{self.account.title} has no room ({', '.join(parts)})"
 
 

@@ -116,6 +116,8 @@ class Scene:
     leaves: dict[str, Leaf] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     """Its quotas, parents too."""
+    limited: Mapping[str, str] = field(default_factory=dict)
+    """By binding, the limit of a user or group that it has to wait for."""
     touched: set[str] = field(default_factory=set)
 
 
@@ -128,7 +130,10 @@ class Watching:
         mirror: BindingMirror,
         accounts: dict[str, Account] | None = None,
         counting: Counting | None = None,  # None where nobody looks at members
+        # Who of a tree has to wait for a limit of a user or group, of those held, and for which.
+        hindered: Callable[[str, Iterable[Binding]], Mapping[str, str]] = lambda _tree, _held: {},
     ) -> None:
+        self._hindered = hindered
         self.observation = observation
         self.mirror = mirror
         self._counting = counting
@@ -216,6 +221,7 @@ class Watching:
         """A tree as it stands, and what has been touched since the last look; None while some view knows too little."""
         scene = self._scenes.setdefault(tree, Scene(Tree({}, name=tree)))
         estate = self._estate(scene, tree, forest)
+        self._limit(scene)
         # Whether something is still in doubt is a matter of time.
         scene.touched.update(name for name in self._doubts if self._homes.get(name) == tree)
         for name in scene.touched:
@@ -232,8 +238,30 @@ class Watching:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         over_since = self.over_since.get(tree, {})
         return estate, Situation(
-            scene.tree, scene.leaves, estate.root, now, clock, over_since, frozenset(resting), touched
+            scene.tree,
+            scene.leaves,
+            estate.root,
+            now,
+            clock,
+            over_since,
+            frozenset(resting),
+            touched,
+            scene.limited,
         )
+
+    def waits_for_limits(self, tree: str) -> bool:
+        """Whether a limit of a user or group keeps anybody of a tree waiting, as it was last looked at."""
+        scene = self._scenes.get(tree)
+        return scene is not None and bool(scene.limited)
+
+    def _limit(self, scene: Scene) -> None:
+        """See who has to wait for a limit; the leaves of those for whom that is new are touched."""
+        held = (one for name in scene.names for one in self.by_leaf.get(name, {}).values() if one.is_held)
+        before, scene.limited = scene.limited, self._hindered(scene.tree.name, held)
+        for name in before.keys() ^ scene.limited.keys():
+            binding = self.mirror.bindings.get(ObjectKey(*name.split("/", 1)))
+            if binding is not None and binding.stamp.leaf in scene.names:
+                scene.touched.add(binding.stamp.leaf)
 
     def _estate(self, scene: Scene, tree: str, forest: Forest) -> Estate:
         """What there is to share in a tree; worked out anew where that may be other than it was."""

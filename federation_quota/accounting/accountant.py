@@ -6,7 +6,8 @@ known then, and is noted in the journal at that same moment: whichever account t
 
 Whose accounts it falls under besides, its user's and its group's, follows from the limits as this replica knows them at
 that moment. An account of theirs that is not there yet is opened, and asked like any other: nobody is let past a limit
-because nobody had come before.
+because nobody had come before. What is under a leaf of which this replica does not know where in a tree it stands, it
+cannot say whose it is: that is asked for again, and never let through.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import advance, domain, joining, settling
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import Admitted, Ask, Refused
 from federation_quota.ledger.legacy import Legacy
@@ -174,15 +176,16 @@ class Accountant:
         """
         if (repeated := await self._repeated(asks)) is not None:
             return repeated
-        passage = _Passage()
+        passage = _Passage(self._unplaced(asks))
         while passage.answer is None and (step := self._next(asks, passage)) is not None:
             place, committer = step
             if committer is None:
                 passage.answer = await self._open(place, deadline, dry_run=dry_run)
-                continue
-            may = may_exceed(committer.domain, committer.name)
-            judgement = await committer.submit(place.ask, deadline, dry_run=dry_run, may_exceed=may)
-            passage.take(committer, judgement)
+            else:
+                may = may_exceed(committer.domain, committer.name)
+                judgement = await committer.submit(place.ask, deadline, dry_run=dry_run, may_exceed=may)
+                passage.take(committer, judgement)
+            passage.answer = passage.answer or self._unplaced(asks)
         if passage.answer is None and not self._is_present():
             passage.answer = Later("this replica has lost touch with the API server")
         if passage.answer is None:
@@ -213,6 +216,21 @@ class Accountant:
     def owners(self, ask: Ask) -> tuple[Subject, ...]:
         """Whose accounts something asked for in a namespace falls under besides."""
         return self._schemes.subjects(ask.new)
+
+    def charged(self, claim: Claim) -> list[Account]:
+        """The accounts of the user and the group that a claim is charged to; as new where nobody has needed one yet."""
+        found = []
+        for one in self._schemes.subjects(claim):
+            accounts = self.accounts(one.domain)
+            found.append(accounts[0] if accounts else usage.fitted(usage.unopened(one), self._schemes))
+        return found
+
+    def _unplaced(self, asks: Mapping[str, Ask]) -> Answer | None:
+        """Why it cannot be told whose accounts these fall under, if so."""
+        for place, ask in asks.items():
+            if domain.is_namespace(place) and ask.new.leaf and not self._schemes.knows(ask.new.leaf):
+                return Later(f"where in its tree quota {ask.new.leaf} stands is not known here yet")
+        return None
 
     def _is_known(self, place: str, binding: str) -> bool:
         """Whether a binding of that name may be stored, as far as this replica knows."""
@@ -258,8 +276,8 @@ class Accountant:
 class _Passage:
     """One call's way through the accounts."""
 
-    def __init__(self) -> None:
-        self.answer: Answer | None = None
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer
         # Domain, name, uid and shape: an account that changed is asked again.
         self.passed: set[tuple[str, str, str, str]] = set()
         self.reserved: list[Committer] = []

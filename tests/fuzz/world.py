@@ -275,7 +275,7 @@ class World:
             note=waiting.note,
         )
         advice = Advice(accountant, observation, mirror, client)
-        bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note)
+        bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note_in)
         forest, self._changes = Mirror(PARENT), Shared()
         deliberation = Deliberation(forest, self._changes)
         elastic = ElasticReview(forest, deliberation, _is_system, _is_idle)

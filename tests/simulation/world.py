@@ -30,7 +30,7 @@ from federation_quota.limits.registry import Registry
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
 from federation_quota.limits.subject import Subject
 from federation_quota.resources import Resources
-from tests.conformance.bookstore import as_stored, opened
+from tests.conformance.bookstore import as_stored
 
 NAMESPACE = "shop"
 # Beside its quotas there are elastic leaves in some worlds, which have bindings of that one, too.
@@ -241,7 +241,9 @@ class SimulatedStore:
         if self._replica in world.departed:
             raise UnreachableError
         world.note("opened")
-        return world.accounts.get(subject.account) or world.store_account(replace(opened(subject), uid=world.uid()))
+        return world.accounts.get(subject.account) or world.store_account(
+            replace(usage.unopened(subject), uid=world.uid())
+        )
 
     async def is_stored(self, account: Account) -> bool:
         stored = await self.read(account.namespace, account.name)

@@ -3,11 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from federation_quota import karmadaquota, waiting
 from federation_quota.binding import Binding
 from federation_quota.kube.mirrors import BindingMirror
+from federation_quota.stamp import Stamp
 from tests.conformance.bookstore import in_simulated_time
+from tests.unit.limits import ANN, LEAF, limited, schemes
+from tests.unit.limits import account as usage_account
 from tests.unit.waiters import QuotaShelf, binding, mirror, quota
 from webhook.notes import COALESCE_SECONDS, PACE_SECONDS, REMEMBERED_SECONDS
 from webhook.waiting import WaitingList
@@ -192,3 +196,23 @@ async def test_a_list_that_is_full_is_left_alone_by_those_who_come_last() -> Non
         replica.refuse(binding("late", 3))
         await settle(5)
         assert replica.shelf.writes == written
+
+
+@in_simulated_time
+async def test_who_is_refused_by_a_limit_is_noted_in_the_account_with_where_it_would_stand() -> None:
+    _, view = mirror()
+    anns = usage_account(schemes({"dept": [limited("ann", cpu=4)]}))
+    shelf = QuotaShelf(anns, usage_account(schemes({"dept": [limited("bob", cpu=4)]}), "bob"))
+    found = WaitingList(lambda place: [one for one in shelf.accounts.values() if one.namespace == place], view, shelf)
+    shelf.on_stored.append(found.learn)
+    refused = binding("web", 5, stamp=Stamp(resource="deployments", owner=ANN, leaf=LEAF))
+    found.note_in(anns.namespace, anns.name, refused, None, "exceeded limit")
+    await found.drain(1.0)
+    (waiter,) = waiting.listed(shelf.accounts[anns.name])
+    assert (waiter.binding, waiter.claim.leaf, waiter.message) == (str(refused.key), LEAF, "exceeded limit")
+    assert anns.lens.cost(waiter.claim), "whoever looks for room for it finds what it costs there"
+    assert shelf.writes == 1
+    view.upsert(replace(refused, version=20))
+    found.learn(shelf.put(waiting.relisted(shelf.accounts[anns.name], ())))
+    await found.drain(1.0)
+    assert waiting.listed(shelf.accounts[anns.name]) == (), "it is there by now, and waits for nothing"
