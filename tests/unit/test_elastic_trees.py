@@ -399,3 +399,20 @@ async def test_an_account_of_which_something_is_new_wakes_who_waits_for_it() -> 
         stand.controller.owner_changed("default")
         await until(lambda: stand.held() == [], 2)
         stand.controller.owner_changed("default")  # nobody waits: nothing is to be done
+
+
+@in_simulated_time
+async def test_who_was_tried_in_vain_before_does_not_rest_once_there_is_room() -> None:
+    stand = Stand(40, 60)
+    with_limits(stand, 50)
+    async with stand.leading():
+        stand.server.refused = {"web-deployment"}
+        stand.put("web", 30, owner=Owner("ann"))
+        await asyncio.sleep(40)  # by now it rests for long
+        other = stand.put("other", 40, "b", owner=Owner("ann"))
+        await until(lambda: stand.used("b") == "40")
+        stand.server.refused = set()
+        await asyncio.sleep(1)
+        assert stand.held() == ["web"]
+        stand.mirror.delete(replace(stand.mirror.bindings[other.key], version=stand.version()))
+        await until(lambda: stand.held() == [], 1)
