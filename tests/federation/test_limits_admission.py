@@ -71,8 +71,7 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     # Nothing that a quota of theirs shares: so it waits for nobody's release, and is refused when it is made.
     ann.apply(deployment("web", 1, "0", memory="1Gi"))
     bob.apply(deployment("api", 1, "0", memory="1Gi"))
-    for place, name in ((lab, "web"), (shop, "api")):
-        eventually(lambda p=place, n=name: p.clusters(n), within_seconds=60, what=f"{name} runs")
+    eventually(lambda: lab.clusters("web") and shop.clusters("api"), within_seconds=60, what="both run")
     bob.apply(deployment("more", 1, "0", memory="1Gi"))
     told = (
         f"exceeded limit of group dev in tree {teams.tree}, in the whole tree: requested: memory=1Gi, used: memory=2Gi"
