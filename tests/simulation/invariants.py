@@ -126,8 +126,7 @@ class Invariants:
             for account in map(self.world.fitted, self.world.accounts.values()):
                 if account.reservations or account.advances:
                     raise Violation(f"{account.name} still holds {account.reservations} and {account.advances}")
-                if replica.observation.view.version >= self.world.version:
-                    books = Books(account, replica.observation.view)
-                    expected = self.world.spent(account) + account.unbound
-                    if books.used != expected:
-                        raise Violation(f"{account.name}: used {books.used}, stored and unbound {expected}")
+                books = Books(account, replica.observation.view)
+                expected = self.world.spent(account) + account.unbound
+                if books.used != expected:
+                    raise Violation(f"{account.name}: used {books.used}, stored and unbound {expected}")

@@ -190,7 +190,7 @@ class Scenario:
             return None
         if self.rng.random() < 0.2:
             return self.rng.choice(OWNERS)
-        return OWNERS[sum(map(ord, str(key))) % len(OWNERS)]
+        return OWNERS[sum(map(ord, key.name)) % 2]
 
     def leaf(self, before: str = "") -> str:
         """Under which leaf: mostly where it was, sometimes another."""
@@ -248,7 +248,7 @@ class Scenario:
             world.note("two domains")
         if old is not None and old.stamp.leaf != new.stamp.leaf:
             world.note("another leaf")
-        asked_at = Moment.of(world)
+        asked_at, schemes = Moment.of(world), replica.schemes
         flight = Flight(next((one.id for one in asks.values()), ""), asks)
         world.flights.append(flight)
         life = self._lives[replica.name]
@@ -262,6 +262,8 @@ class Scenario:
         world.note(type(answer).__name__)
         if isinstance(answer, Allowed):
             flight.admitted_at = world.now
+            if replica.schemes is schemes:
+                world.let_through(flight, schemes)
             return flight
         if isinstance(answer, Denied):
             self.invariants.check_denial(answer, next(asked_in(answer.denial.namespace, asks)), asked_at)
@@ -309,19 +311,22 @@ class Scenario:
                 self.world.store_account(replace(account, selector=selector))
 
     async def legislator(self) -> None:
-        """Limits come, go and change; quotas are moved; accounts that nobody has anything in are removed."""
+        """Limits come, go, change and are what they were again; quotas are moved; accounts are removed."""
         while True:
             await self.world.lag(6.0 / self.restless)
-            self.world.store_level(self.level(self.rng.choice([ROOT, *NODES])))
+            name = self.rng.choice([ROOT, *NODES])
+            before = self.world.levels[name]
+            self.world.store_level(self.level(name))
             self.world.note("limits")
-            idle = [
-                one
-                for one in self.world.accounts.values()
-                if usage.is_usage(one) and not one.reservations and self.rng.random() < 0.1
-            ]
-            for one in idle:
-                self.world.note("removed")
-                self.world.delete_account(one.name)
+            if self.rng.random() < 0.3:
+                await self.world.lag(0.3)
+                self.world.store_level(before)
+                self.world.note("as before")
+            accounts = [one for one in self.world.accounts.values() if usage.is_usage(one)]
+            for one in accounts:
+                if self.rng.random() < 0.1:
+                    self.world.note("removed")
+                    self.world.delete_account(one.name)
 
     def level(self, name: str) -> Level:
         """What a node says of limits: named users and groups, and perhaps wildcards; or nothing at all."""
@@ -340,7 +345,7 @@ class Scenario:
         return Level(name, parent, tuple(found))
 
     def limit(self, users: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Limit:
-        resources = {"cpu": parse(self.rng.randint(3, 9))} if self.rng.random() < 0.9 else {}
+        resources = {"cpu": parse(self.rng.randint(2, 7))} if self.rng.random() < 0.9 else {}
         applications = self.rng.choice([None, 1, 2, 3]) if resources else 2
         return Limit(users, groups, resources, applications)
 

@@ -26,10 +26,12 @@ from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.limits import usage
 from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.limit import WILDCARD
 from federation_quota.limits.registry import Registry
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
-from federation_quota.limits.subject import Subject
+from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.resources import Resources
+from federation_quota.stamp import Owner
 from tests.conformance.bookstore import as_stored, opened
 
 NAMESPACE = "shop"
@@ -169,6 +171,22 @@ class World:
         reserved |= self.advanced.get(account.uid, set())
         admitted = [one for one in self.flights if one.admitted_at is not None or one.id in reserved]
         self.decisions.append(Decision(account, reservation, self.now, stored, admitted))
+
+    def let_through(self, flight: Flight, schemes: Schemes) -> None:
+        """A request was admitted by these limits: it has to fit into all that it falls under, whoever was asked."""
+        for place, ask in flight.asks.items():
+            if domain.is_namespace(place) and ask.new.owner is not None:
+                reservation = replace(ask.reservation, binding=f"{place}/{ask.binding}")
+                for subject in counting_for(ask.new.owner):
+                    account = usage.fitted(opened(subject), schemes)
+                    if account.lens.cost(ask.new):
+                        self.decided(account, reservation)
+
+
+def counting_for(owner: Owner) -> list[Subject]:
+    """All whom what somebody has could be charged to."""
+    groups = (Subject(TREE, GROUP, name) for name in (*owner.groups, WILDCARD))
+    return [Subject(TREE, USER, owner.user), *groups]
 
 
 def claims_in(place: str, bindings: Collection[Binding]) -> dict[str, Claim]:
@@ -314,6 +332,11 @@ class Replica:
         self._tasks.create_task(self._watch_limits(len(world.level_events), is_root=False))
         self._tasks.create_task(self._watch_bindings(len(world.binding_events)))
         self._tasks.create_task(self._watch_accounts(len(world.account_events)))
+
+    @property
+    def schemes(self) -> Schemes:
+        """The limits as it knows them."""
+        return self._limits.schemes
 
     def relist(self) -> None:
         self._mirror.replace(list(self.world.bindings.values()), self.world.version)
