@@ -6,7 +6,9 @@ known then, and is noted in the journal at that same moment: whichever account t
 
 Whose accounts it falls under besides, its user's and its group's, follows from the limits as this replica knows them at
 that moment. An account of theirs that is not there yet is opened, and asked like any other: nobody is let past a limit
-because nobody had come before.
+because nobody had come before. One that stands by earlier limits is asked, too, even where it has no say any more: the
+earlier ones may come back, or be all that another replica knows of, and must not count without what was let through
+meanwhile.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ from federation_quota.ledger.judging import Admitted, Ask, Refused
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
-from federation_quota.limits.subject import Subject
+from federation_quota.limits.subject import Subject, counting_for
 
 
 class _Place(NamedTuple):
@@ -69,6 +71,7 @@ class Accountant:
         self._expiry = settling.Expiry(expiry_seconds)
         self._committers: dict[str, dict[str, Committer]] = {}
         self._schemes = NO_LIMITS
+        self._trees: set[str] = set()  # of which there ever was an account of anybody's
 
     def limit(self, schemes: Schemes) -> None:
         """The limits of users and groups are these from now on; what is stored is charged to them anew."""
@@ -85,6 +88,8 @@ class Accountant:
     def learn(self, account: Account) -> None:
         """An account as the watch saw it."""
         here = self._committers.setdefault(account.namespace, {})
+        if usage.is_usage(account):
+            self._trees.add(usage.kept(account).subject.tree)
         known = here.get(account.name)
         if known is not None and known.account is not None:
             known.learn(account)
@@ -214,6 +219,14 @@ class Accountant:
         """Whose accounts something asked for in a namespace falls under besides."""
         return self._schemes.subjects(ask.new)
 
+    def _outdated(self, ask: Ask) -> Iterable[Subject]:
+        """Whose accounts it may have fallen under before, where these still stand by what was so then."""
+        if ask.new.owner is not None:
+            for tree in self._trees:
+                for subject in counting_for(tree, ask.new.owner):
+                    if any(one.active_shape and not one.is_active for one in self.accounts(subject.domain)):
+                        yield subject
+
     def _is_known(self, place: str, binding: str) -> bool:
         """Whether a binding of that name may be stored, as far as this replica knows."""
         return self._observation.view.get(place, binding) is not None or any(
@@ -222,13 +235,13 @@ class Accountant:
 
     def _places(self, asks: Mapping[str, Ask]) -> Iterable[_Place]:
         """All domains in which something is asked for, in the one order that all replicas keep."""
-        if len(asks) == 1 and not self._schemes.by_tree:
+        if len(asks) == 1 and not self._trees and not self._schemes.by_tree:
             return [_Place(place, ask) for place, ask in asks.items()]
         found = [_Place(place, ask) for place, ask in asks.items()]
         for place, ask in asks.items():
             if domain.is_namespace(place):
                 owned = replace(ask, binding=f"{place}/{ask.binding}")
-                found += (_Place(one.domain, owned, one) for one in self.owners(ask))
+                found += (_Place(one.domain, owned, one) for one in {*self.owners(ask), *self._outdated(ask)})
         return sorted(found, key=lambda one: one.domain)
 
     def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> tuple[_Place, Committer | None] | None:

@@ -231,6 +231,12 @@ def an_account_that_is_missing_limits_nobody(patch: pytest.MonkeyPatch) -> None:
     _owned(patch)
 
 
+def limits_that_are_left_behind_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Who is not limited any more is let through, although the limits may come back, or others not know that yet."""
+    patch.setattr(Accountant, "_outdated", lambda _self, _ask: ())
+    _owned(patch)
+
+
 def what_runs_counts_as_it_did_when_it_came(patch: pytest.MonkeyPatch) -> None:
     """A change of limits is not about what is stored already."""
     original = View.charge_to
@@ -265,5 +271,6 @@ ALL: list[Mutation] = [
     limits_that_nobody_has_to_join,
     limits_that_know_nothing_of_what_came_before,
     an_account_that_is_missing_limits_nobody,
+    limits_that_are_left_behind_at_once,
     what_runs_counts_as_it_did_when_it_came,
 ]
