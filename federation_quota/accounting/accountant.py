@@ -220,11 +220,11 @@ class Accountant:
         return self._schemes.subjects(ask.new)
 
     def _outdated(self, ask: Ask) -> Iterable[Subject]:
-        """Whose accounts it may have fallen under before, where these still stand by what was so then."""
+        """Whose accounts it may have fallen under before, where these may still stand by what was so then."""
         if ask.new.owner is not None:
             for tree in self._trees:
                 for subject in counting_for(tree, ask.new.owner):
-                    if any(one.active_shape and not one.is_active for one in self.accounts(subject.domain)):
+                    if any(one.is_outdated for one in self._committers.get(subject.domain, {}).values()):
                         yield subject
 
     def _is_known(self, place: str, binding: str) -> bool:
