@@ -58,6 +58,7 @@ def test_nothing_is_ever_over_admitted_or_leaked() -> None:
         "another leaf",
         "owner",
         "limits",
+        "as before",
         "opened",
         "removed",
     ):
