@@ -6,8 +6,10 @@ known then, and is noted in the journal at that same moment: whichever account t
 
 Whose accounts it falls under besides, its user's and its group's, follows from the limits as this replica knows them at
 that moment. An account of theirs that is not there yet is opened, and asked like any other: nobody is let past a limit
-because nobody had come before. What is under a leaf of which this replica does not know where in a tree it stands, it
-cannot say whose it is: that is asked for again, and never let through.
+because nobody had come before. One that stands by earlier limits is asked, too, even where it has no say any more: the
+earlier ones may come back, or be all that another replica knows of, and must not count without what was let through
+meanwhile. What is under a leaf of which this replica does not know where in a tree it stands is asked for again, and
+never let through.
 """
 
 import asyncio
@@ -30,7 +32,7 @@ from federation_quota.ledger.judging import Admitted, Ask, Books, Proof, Refused
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
-from federation_quota.limits.subject import Subject
+from federation_quota.limits.subject import Subject, counting_for
 
 
 class _Place(NamedTuple):
@@ -71,6 +73,7 @@ class Accountant:
         self._expiry = settling.Expiry(expiry_seconds)
         self._committers: dict[str, dict[str, Committer]] = {}
         self._schemes = NO_LIMITS
+        self._trees: set[str] = set()  # of which there ever was an account of anybody's
 
     def limit(self, schemes: Schemes) -> None:
         """The limits of users and groups are these from now on; what is stored is charged to them anew."""
@@ -87,6 +90,8 @@ class Accountant:
     def learn(self, account: Account) -> None:
         """An account as the watch saw it."""
         here = self._committers.setdefault(account.namespace, {})
+        if usage.is_usage(account):
+            self._trees.add(usage.kept(account).subject.tree)
         known = here.get(account.name)
         if known is not None and known.account is not None:
             known.learn(account)
@@ -220,6 +225,14 @@ class Accountant:
         """Whose accounts something asked for in a namespace falls under besides."""
         return self._schemes.subjects(ask.new)
 
+    def _outdated(self, ask: Ask) -> Iterable[Subject]:
+        """Whose accounts it may have fallen under before, where these may still stand by what was so then."""
+        if ask.new.owner is not None:
+            for tree in self._trees:
+                for subject in counting_for(tree, ask.new.owner):
+                    if any(one.is_outdated for one in self._committers.get(subject.domain, {}).values()):
+                        yield subject
+
     def charged(self, claim: Claim) -> list[Account]:
         """The accounts of the user and the group that a claim is charged to; as new where nobody has needed one yet."""
         found = []
@@ -243,13 +256,13 @@ class Accountant:
 
     def _places(self, asks: Mapping[str, Ask]) -> Iterable[_Place]:
         """All domains in which something is asked for, in the one order that all replicas keep."""
-        if len(asks) == 1 and not self._schemes.by_tree:
+        if len(asks) == 1 and not self._trees and not self._schemes.by_tree:
             return [_Place(place, ask) for place, ask in asks.items()]
         found = [_Place(place, ask) for place, ask in asks.items()]
         for place, ask in asks.items():
             if domain.is_namespace(place):
                 owned = replace(ask, binding=f"{place}/{ask.binding}")
-                found += (_Place(one.domain, owned, one) for one in self.owners(ask))
+                found += (_Place(one.domain, owned, one) for one in {*self.owners(ask), *self._outdated(ask)})
         return sorted(found, key=lambda one: one.domain)
 
     def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> tuple[_Place, Committer | None] | None:
