@@ -23,7 +23,9 @@ from federation_quota.ledger.view import View
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
 from federation_quota.limits.subject import Subject
+from federation_quota.resources import Resources
 from federation_quota.room import Obstacle, Room
+from federation_quota.stamp import Owner
 
 
 class UsageMirror(AuditedQuotas):
@@ -170,15 +172,26 @@ class _Rooms:
         self._accounts = accounts
         self._schemes = schemes
         self._rooms: dict[Subject, Room] = {}
+        self._said: dict[tuple[Owner | None, str, Resources], str] = {}
 
-    def why_not(self, ask: Ask, subjects: Iterable[Subject]) -> str:
+    def why_not(self, ask: Ask, subjects: Sequence[Subject]) -> str:
         """What stands in the way of it, for people; empty where nothing does."""
-        return "; ".join(_words(one) for subject in subjects for one in self._room(subject).obstacles(ask))
+        if not subjects:
+            return ""
+        rooms = [self._room(subject) for subject in subjects]
+        if ask.old.charge or any(room.is_special(ask.binding) for room in rooms):
+            return _words(rooms, ask)
+        # Thousands of the same may wait.
+        key = ask.new.owner, ask.new.leaf, ask.new.charge
+        if key not in self._said:
+            self._said[key] = _words(rooms, ask)
+        return self._said[key]
 
     def take(self, ask: Ask, subjects: Iterable[Subject]) -> None:
         """Count it as if it had been admitted."""
         for subject in subjects:
             self._room(subject).take(ask)
+        self._said.clear()
 
     def _room(self, subject: Subject) -> Room:
         if (room := self._rooms.get(subject)) is None:
@@ -189,7 +202,11 @@ class _Rooms:
         return room
 
 
-def _words(obstacle: Obstacle) -> str:
+def _words(rooms: Iterable[Room], ask: Ask) -> str:
+    return "; ".join(_describe(one) for room in rooms for one in room.obstacles(ask))
+
+
+def _describe(obstacle: Obstacle) -> str:
     account = obstacle.account
     if not obstacle.exceeded:
         return str(obstacle)

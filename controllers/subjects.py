@@ -85,7 +85,7 @@ class SubjectController:
         except ConflictError:
             return 0.05  # somebody else wrote: the watch brings it
         except UnreachableError as problem:
-            log.warning("account.not_written", quota=str(key), problem=str(problem))
+            log.warning("subject.not_written", account=subject.account, problem=str(problem))
             return 1.0
 
     async def _open(self, subject: Subject) -> None:
@@ -94,7 +94,7 @@ class SubjectController:
         self._pace.passed(subject)
         if self._limits.is_needed(subject, None):
             await self._store.open(subject)
-            log.info("account.opened", tree=subject.tree, kind=subject.kind, name=subject.name)
+            log.info("subject.opened", tree=subject.tree, kind=subject.kind, name=subject.name)
 
     async def _keep(self, subject: Subject, account: Account) -> float | None:
         now = asyncio.get_running_loop().time()
@@ -120,5 +120,5 @@ class SubjectController:
         if now < due:
             return due - now
         await self._store.close(account)
-        log.info("account.closed", tree=subject.tree, kind=subject.kind, name=subject.name)
+        log.info("subject.closed", tree=subject.tree, kind=subject.kind, name=subject.name)
         return None

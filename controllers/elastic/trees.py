@@ -224,6 +224,7 @@ class TreeController:
         looks += [rest.until - clock for rest in self._rests.values() if rest.until > clock]
         looks += [until - clock for until in pending.values()]
         looks += [YOUNG_SECONDS] if is_young else []
+        looks += [due - clock] if (due := self._watching.limits_due(tree)) > clock else []
         return min((max(one, 0.0) for one in looks if one is not None), default=None)
 
     def _pending(self, clock: float) -> dict[str, float]:

@@ -308,8 +308,10 @@ def test_what_has_no_clusters_for_somebodys_limit_keeps_no_room() -> None:
     other = binding("other", 40, held=True)
     found = look(leaf(40, stuck, other), leaf(0))
     assert (names(found.releases), names(found.wakes)) == ([], ["stuck"])
-    found = look(leaf(40, stuck, other), leaf(0), limited={"team/stuck": "a limit"})
+    asks = (Ask("team/stuck", some(60), LATER),)
+    found = look(leaf(40, stuck, other, asks=asks), leaf(0), limited={"team/stuck": "a limit"})
     assert (names(found.releases), names(found.wakes)) == (["other"], [])
+    assert found.raises == {}, "not even what it was refused for want of room is kept for it"
 
 
 def test_where_giving_way_is_the_rule_nobody_gives_way_to_what_a_limit_keeps_back() -> None:

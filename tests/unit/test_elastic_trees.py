@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -399,3 +400,44 @@ async def test_an_account_of_which_something_is_new_wakes_who_waits_for_it() -> 
         stand.controller.owner_changed("default")
         await until(lambda: stand.held() == [], 2)
         stand.controller.owner_changed("default")  # nobody waits: nothing is to be done
+
+
+@in_simulated_time
+async def test_who_was_tried_in_vain_before_does_not_rest_once_there_is_room() -> None:
+    stand = Stand(40, 60)
+    with_limits(stand, 50)
+    async with stand.leading():
+        stand.server.refused = {"web-deployment"}
+        stand.put("web", 30, owner=Owner("ann"))
+        await asyncio.sleep(40)  # by now it rests for long
+        other = stand.put("other", 40, "b", owner=Owner("ann"))
+        await until(lambda: stand.used("b") == "40")
+        stand.server.refused = set()
+        await asyncio.sleep(1)
+        assert stand.held() == ["web"]
+        stand.mirror.delete(replace(stand.mirror.bindings[other.key], version=stand.version()))
+        await until(lambda: stand.held() == [], 1)
+
+
+@in_simulated_time
+async def test_where_it_takes_long_to_see_whom_limits_keep_back_that_is_not_done_again_at_every_event() -> None:
+    stand = Stand(40, 60)
+    limits = with_limits(stand, 50)
+    looks: list[float] = []
+
+    def slow(tree: str, held: Iterable[Binding]) -> Mapping[str, str]:
+        looks.append(asyncio.get_running_loop().time())
+        time.sleep(0.03)  # real time: as if there were thousands
+        return limits.hindered(tree, held)
+
+    async with stand.leading():
+        first = stand.put("first", 30, owner=Owner("ann"))
+        stand.put("second", 30, owner=Owner("ann"))
+        await until(lambda: stand.used() == "30")
+        stand.watching._hindered = slow
+        for _ in range(50):
+            stand.controller.account_changed("a/q")
+            await asyncio.sleep(0.02)
+        assert 1 < len(looks) < 8
+        stand.mirror.delete(replace(stand.mirror.bindings[first.key], version=stand.version()))
+        await until(lambda: stand.held() == [], 2)

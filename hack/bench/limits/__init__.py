@@ -121,7 +121,10 @@ async def measure(ground: Ground, users: int, groups: int, rounds: int, seconds:
             await turn(sides[PRESSED], clients, gauges, witness, f"r{number}", seconds)
             _say(f"{PRESSED}: {_told(sides[PRESSED])}")
     _check_pressed(sides[PRESSED])
-    return Findings(list(_rows(sides)), list(_figures(sides)))
+    figures = list(_figures(sides))
+    for one in figures:
+        _say(", ".join(f"{name} {_short(value)}" for name, value in one.items()))
+    return Findings(list(_rows(sides)), figures)
 
 
 def side(where: Estate) -> Side:
@@ -254,6 +257,12 @@ def _reached(found: Counter[Subject]) -> dict[str, int]:
 def _told(one: Side) -> str:
     reached = _reached(one.allowances.reached)
     return f"{one.turns[-1].rate:.0f}/s, {dict(one.turns[-1].others)}, reached {reached}"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_short(one)}" for name, one in value.items()) + "}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _say(text: str) -> None:
