@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -362,7 +362,7 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
         await self._validators.start(self._settings.validator_settings)
-        runs = [one.run() for one in (*self._known, *self._trust.reflectors)]
+        runs: list[Coroutine[Any, Any, None]] = [one.run() for one in (*self._known, *self._trust.reflectors)]
         runs += [self._keeper.run(), self._waiting.run(), self._asks.run(), self._pending.run()]
         runs += self._validators.runs()
         background = [self._tasks.create_task(run) for run in runs]

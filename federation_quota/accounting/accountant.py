@@ -6,8 +6,10 @@ known then, and is noted in the journal at that same moment: whichever account t
 
 Whose accounts it falls under besides, its user's and its group's, follows from the limits as this replica knows them at
 that moment. An account of theirs that is not there yet is opened, and asked like any other: nobody is let past a limit
-because nobody had come before. What is under a leaf of which this replica does not know where in a tree it stands, it
-cannot say whose it is: that is asked for again, and never let through.
+because nobody had come before. One that stands by earlier limits is asked, too, even where it has no say any more: the
+earlier ones may come back, or be all that another replica knows of, and must not count without what was let through
+meanwhile. What is under a leaf of which this replica does not know where in a tree it stands is asked for again, and
+never let through.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
@@ -26,11 +28,11 @@ from federation_quota.ledger import advance, domain, joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.denial import Denial
-from federation_quota.ledger.judging import Admitted, Ask, Refused
+from federation_quota.ledger.judging import Admitted, Ask, Books, Proof, Refused
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
-from federation_quota.limits.subject import Subject
+from federation_quota.limits.subject import Subject, counting_for
 
 
 class _Place(NamedTuple):
@@ -71,6 +73,7 @@ class Accountant:
         self._expiry = settling.Expiry(expiry_seconds)
         self._committers: dict[str, dict[str, Committer]] = {}
         self._schemes = NO_LIMITS
+        self._trees: set[str] = set()  # of which there ever was an account of anybody's
 
     def limit(self, schemes: Schemes) -> None:
         """The limits of users and groups are these from now on; what is stored is charged to them anew."""
@@ -87,6 +90,8 @@ class Accountant:
     def learn(self, account: Account) -> None:
         """An account as the watch saw it."""
         here = self._committers.setdefault(account.namespace, {})
+        if usage.is_usage(account):
+            self._trees.add(usage.kept(account).subject.tree)
         known = here.get(account.name)
         if known is not None and known.account is not None:
             known.learn(account)
@@ -179,8 +184,11 @@ class Accountant:
         passage = _Passage(self._unplaced(asks))
         while passage.answer is None and (step := self._next(asks, passage)) is not None:
             place, committer = step
-            if committer is None:
-                passage.answer = await self._open(place, deadline, dry_run=dry_run)
+            if committer is None and dry_run:
+                passage.foreseen.add(place.domain)
+                passage.answer = await self._foresee(place, may_exceed)
+            elif committer is None:
+                passage.answer = await self._open(place, deadline)
             else:
                 may = may_exceed(committer.domain, committer.name)
                 judgement = await committer.submit(place.ask, deadline, dry_run=dry_run, may_exceed=may)
@@ -217,6 +225,14 @@ class Accountant:
         """Whose accounts something asked for in a namespace falls under besides."""
         return self._schemes.subjects(ask.new)
 
+    def _outdated(self, ask: Ask) -> Iterable[Subject]:
+        """Whose accounts it may have fallen under before, where these may still stand by what was so then."""
+        if ask.new.owner is not None:
+            for tree in self._trees:
+                for subject in counting_for(tree, ask.new.owner):
+                    if any(one.is_outdated for one in self._committers.get(subject.domain, {}).values()):
+                        yield subject
+
     def charged(self, claim: Claim) -> list[Account]:
         """The accounts of the user and the group that a claim is charged to; as new where nobody has needed one yet."""
         found = []
@@ -240,32 +256,46 @@ class Accountant:
 
     def _places(self, asks: Mapping[str, Ask]) -> Iterable[_Place]:
         """All domains in which something is asked for, in the one order that all replicas keep."""
-        if len(asks) == 1 and not self._schemes.by_tree:
+        if len(asks) == 1 and not self._trees and not self._schemes.by_tree:
             return [_Place(place, ask) for place, ask in asks.items()]
         found = [_Place(place, ask) for place, ask in asks.items()]
         for place, ask in asks.items():
             if domain.is_namespace(place):
                 owned = replace(ask, binding=f"{place}/{ask.binding}")
-                found += (_Place(one.domain, owned, one) for one in self.owners(ask))
+                found += (_Place(one.domain, owned, one) for one in {*self.owners(ask), *self._outdated(ask)})
         return sorted(found, key=lambda one: one.domain)
 
     def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> tuple[_Place, Committer | None] | None:
         """The first account that has yet to be passed; no committer where it has yet to be opened."""
         for place in self._places(asks):
             accounts = self.accounts(place.domain)
-            if not accounts and place.subject is not None:
+            if not accounts and place.subject is not None and place.domain not in passage.foreseen:
                 return place, None
             for account in accounts:
                 if (place.domain, account.name, account.uid, account.shape) not in passage.passed:
                     return place, self._committers[place.domain][account.name]
         return None
 
-    async def _open(self, place: _Place, deadline: float, *, dry_run: bool) -> Answer | None:
+    async def _foresee(self, place: _Place, may_exceed: Callable[[str, str], bool]) -> Answer | None:
+        """What an account that is missing there would say to a dry run, which opens none; None where it has room."""
+        account = usage.fitted(usage.unopened(cast(Subject, place.subject)), self._schemes)
+        view = self._observation.view
+        verdict = Books(account, view).judge(place.ask)
+        if not isinstance(verdict, Refused) or may_exceed(place.domain, account.name):
+            return None
+        names = [one.name for one in verdict.exceeded]
+        is_certain = Proof(account, view, {}).stands(place.ask, verdict)
+        try:
+            if is_certain and await self._store.limits_stand(account, names):
+                return Denied(Denial(account.name, verdict.exceeded, account.namespace, account.title))
+        except (ConflictError, UnreachableError) as problem:
+            return Later(f"the {account.title} could not be read: {problem}")
+        return Later(f"the account of {place.subject} is made when it is first needed")
+
+    async def _open(self, place: _Place, deadline: float) -> Answer | None:
         """Have the account that is missing there; why there is no going on, if so."""
         if place.subject is None or asyncio.get_running_loop().time() >= deadline:
             return Later("who else it is charged to is not known yet")
-        if dry_run:
-            return Later(f"the account of {place.subject} is made when it is first needed")
         try:
             self.learn(await self._store.open(place.subject))
         except (ConflictError, UnreachableError) as problem:
@@ -280,6 +310,7 @@ class _Passage:
         self.answer = answer
         # Domain, name, uid and shape: an account that changed is asked again.
         self.passed: set[tuple[str, str, str, str]] = set()
+        self.foreseen: set[str] = set()  # of a dry run: the domains whose account is missing
         self.reserved: list[Committer] = []
         self.warnings: list[Denial] = []
 

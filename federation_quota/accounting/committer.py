@@ -146,6 +146,9 @@ class Committer:
         self._taken_back: set[str] = set()
         self._news = asyncio.Event()
         self._judged_at = 0  # the observation's count of changes when asks were last judged
+        # The shapes that this replica may have joined since it last was sure of one: by any of them the account may be
+        # active, whatever is known of it here.
+        self._promised: set[str] = set()
         self._behind_since: float | None = None  # since when the view has been behind the account
         self._is_closed = False
         self._settled = asyncio.Event()  # nothing of an advance is left
@@ -234,7 +237,7 @@ class Committer:
             self._queue.clear()
             self._taken_back.clear()
             return True
-        if not account.is_active:
+        if not self._is_open(account):
             self._tell_all("it is being taken up by all replicas")
             return await self._take_up(account)
         if self._observation.view.version < account.observed:
@@ -251,7 +254,7 @@ class Committer:
     def _judge_at_once(self, ask: Ask, *, dry_run: bool) -> Judgement | None:
         """What can be said without a write; None where one is needed. Nothing is awaited, and no view judged by."""
         account = self.account
-        if account is None or not account.is_active:
+        if account is None or not self._is_open(account):
             return None
         growth = advance.increase(account, ask)
         if not growth:
@@ -262,6 +265,18 @@ class Committer:
         if self._treasurer.is_low:
             self._news.set()
         return Judgement(Admitted(reservation), account)
+
+    def _is_open(self, account: Account) -> bool:
+        """Whether it can be judged by: active, and this replica has promised to judge by nothing else."""
+        return account.is_active and self._promised <= {account.shape}
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the account may be active by other limits than those that are known here."""
+        account = self.account
+        if account is None:
+            return False
+        return account.active_shape not in ("", account.shape) or not self._promised <= {account.shape}
 
     def _see(self, account: Account | None) -> None:
         """This is the account now."""
@@ -432,14 +447,18 @@ class Committer:
             if joined is account:
                 return True
             self._treasurer.close()
+            self._promised.add(account.shape)
             written = await self._store.write(joined)
+            self._promised = {account.shape}
             self._treasurer.clear()
             self._keep(written)
             return False
         replicas = await self._store.replicas()
         active = joining.activate(legacy.execute(account, replicas, self._observation.view), replicas)
         if active.is_active and account is self.account:
-            self._keep(await self._store.write(active))
+            written = await self._store.write(active)
+            self._promised = {account.shape}
+            self._keep(written)
             return False
         return account is self.account
 
@@ -485,9 +504,9 @@ class Committer:
     async def _wait(self) -> None:
         """Until there is news of the account, of its namespace's bindings, or the first ask has waited enough."""
         account = self.account
-        is_active = account is not None and account.is_active
+        is_open = account is not None and self._is_open(account)
         deadlines = [waiting.deadline for waiting in self._queue]
-        if is_active:
+        if is_open:
             deadlines.append(self._treasurer.next_look())
         elif account is not None and not self._may_rest(account):
             deadlines.append(asyncio.get_running_loop().time() + TAKE_UP_SECONDS)
@@ -496,7 +515,7 @@ class Committer:
             async with asyncio.timeout_at(None if deadline == float("inf") else deadline):
                 # Bindings are no news for an account that is not active yet, nor for an advance that is being spent.
                 is_waiting = bool(self._queue) or (self._treasurer.is_resting and not self._treasurer.is_empty)
-                if is_active and is_waiting:
+                if is_open and is_waiting:
                     await _first(self._news.wait(), self._observation.changed(self.domain, self._judged_at))
                 else:
                     await self._news.wait()

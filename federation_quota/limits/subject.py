@@ -2,12 +2,14 @@
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from federation_quota.ledger import domain
 from federation_quota.limits.limit import WILDCARD
+from federation_quota.stamp import Owner
 
 USER: Final = "User"
 GROUP: Final = "Group"
@@ -40,6 +42,13 @@ class Subject:
         if self.name == WILDCARD:
             return "all groups that are not named"
         return f"{self.kind.lower()} {self.name}"
+
+
+def counting_for(tree: str, owner: Owner) -> Iterator[Subject]:
+    """All whom what somebody has in a tree could be charged to, whatever the limits."""
+    yield Subject(tree, USER, owner.user)
+    for group in (*owner.groups, WILDCARD):
+        yield Subject(tree, GROUP, group)
 
 
 @lru_cache(maxsize=8192)  # asked for at every admission, of the same ones

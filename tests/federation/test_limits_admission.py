@@ -12,6 +12,7 @@ from tests.federation.manifests import DIVIDED, deployment, policy
 from tests.federation.people import tenant
 from tests.federation.stage import eventually
 from tests.federation.teams import Teams, sharing
+from tests.federation.test_works_guard import generations, override, refused_again
 
 pytestmark = pytest.mark.federation
 
@@ -71,8 +72,7 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     # Nothing that a quota of theirs shares: so it waits for nobody's release, and is refused when it is made.
     ann.apply(deployment("web", 1, "0", memory="1Gi"))
     bob.apply(deployment("api", 1, "0", memory="1Gi"))
-    for place, name in ((lab, "web"), (shop, "api")):
-        eventually(lambda p=place, n=name: p.clusters(n), within_seconds=60, what=f"{name} runs")
+    eventually(lambda: lab.clusters("web") and shop.clusters("api"), within_seconds=60, what="both run")
     bob.apply(deployment("more", 1, "0", memory="1Gi"))
     told = (
         f"exceeded limit of group dev in tree {teams.tree}, in the whole tree: requested: memory=1Gi, used: memory=2Gi"
@@ -84,6 +84,18 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     assert [one["binding"] for one in waiting] == [f"{shop.namespace}/more-deployment"]
     ann("delete", "deployment", "web")
     eventually(lambda: shop.clusters("more"), within_seconds=60, what="what ann gives up is bob's to have")
+
+
+def test_an_override_does_not_get_around_a_limit(teams: Teams) -> None:
+    lab = teams.stages["lab"]
+    ann = tenant(lab, "ann", "dev")
+    ann.apply(deployment("web", 1, "0", memory="1Gi"))
+    eventually(lambda: lab.in_members("web"), within_seconds=60, what="it runs")
+    before = generations(lab)
+    ann.apply(override("more", "/spec/template/spec/containers/0/resources/requests/memory", "4Gi"))
+    told = f"would get memory=4Gi, admitted 1Gi: more than limit of group dev in tree {teams.tree} admitted"
+    refused_again(lab, told, before=0)
+    assert generations(lab) == before
 
 
 def test_limits_that_do_not_fit_together_are_refused_by_their_place(federation: Federation) -> None:

@@ -21,7 +21,7 @@ from federation_quota.elastic.underway import WRITE_SECONDS
 from federation_quota.kube import codec
 from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS
 from federation_quota.kube.reflector import Reflector
-from tests.simulation.scenario import Violation
+from tests.simulation.invariants import Violation
 from tests.unit.forests import Mirror, Shared, Shelf
 from webhook.deliberation import Deliberation
 from webhook.elastic import ElasticReview

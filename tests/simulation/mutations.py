@@ -3,8 +3,10 @@
 These are the parts that DESIGN names as the ones without which over-admission follows at once.
 """
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,12 @@ from federation_quota.binding import Binding
 from federation_quota.ledger import domain, joining
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.advance import Purse, Terms
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Proof, Unaffected, Verdict
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import Expiry, LiveLook
-from federation_quota.ledger.view import View
+from federation_quota.ledger.view import View, _Namespace
 from federation_quota.limits.lens import UsageLens
 from federation_quota.resources import NOTHING
 from tests.simulation import scenario
@@ -217,6 +220,36 @@ def limits_that_know_nothing_of_what_came_before(patch: pytest.MonkeyPatch) -> N
     _owned(patch)
 
 
+def an_account_that_is_missing_limits_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Where nobody has come before, there is nothing to be asked."""
+    original = Accountant._places
+
+    def places(self: Accountant, asks: Mapping[str, Ask]) -> list[Any]:
+        return [one for one in original(self, asks) if one.subject is None or self.accounts(one.domain)]
+
+    patch.setattr(Accountant, "_places", places)
+    _owned(patch)
+
+
+def limits_that_are_left_behind_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Who is not limited any more is let through, although the limits may come back, or others not know that yet."""
+    patch.setattr(Accountant, "_outdated", lambda _self, _ask: ())
+    _owned(patch)
+
+
+def what_runs_counts_as_it_did_when_it_came(patch: pytest.MonkeyPatch) -> None:
+    """A change of limits is not about what is stored already."""
+    original = View.charge_to
+
+    def charge_to(self: View, domains_of: Callable[[Claim], Iterable[str]] | None) -> None:
+        owned = self._owned
+        original(self, domains_of)
+        self._owned = defaultdict(lambda: _Namespace({}), owned or self._owned)
+
+    patch.setattr(View, "charge_to", charge_to)
+    _owned(patch)
+
+
 ALL: list[Mutation] = [
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
@@ -237,4 +270,7 @@ ALL: list[Mutation] = [
     a_leaf_that_does_not_tell_namespaces_apart,
     limits_that_nobody_has_to_join,
     limits_that_know_nothing_of_what_came_before,
+    an_account_that_is_missing_limits_nobody,
+    limits_that_are_left_behind_at_once,
+    what_runs_counts_as_it_did_when_it_came,
 ]

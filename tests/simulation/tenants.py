@@ -66,6 +66,8 @@ class World:
         self.inside: dict[str, str] = {}  # by tenant, who is asking the validator about it
         self.counts: dict[str, int] = {}
         self.is_sticky = self.rng.random() < 0.3  # all requests come through one replica
+        self.clients = self.rng.choice((1, 3, 3))  # where there is one, tenants are often left alone
+        self.doubt = self.rng.choice((0.03, 0.03, 0.15))  # that a write is late; and that its answer is lost
         self.violation = ""
         self._uids = itertools.count(1)
 
@@ -154,12 +156,12 @@ class Api:
         """A write, of which the answer may be lost, or which may be stored only after everybody has given it up."""
         await self._way()
         fate = self._world.rng.random()
-        if fate < 0.03:
+        if fate < self._world.doubt:
             self._world.note("late write")
             asyncio.get_running_loop().call_later(self._world.rng.uniform(0.5, LONGEST_WRITE_SECONDS), _try, apply)
             raise error.NoAnswerError("no answer")
         body: bytes = apply()
-        if fate < 0.06:
+        if fate < 2 * self._world.doubt:
             self._world.note("lost answer")
             raise error.NoAnswerError("no answer")
         await asyncio.sleep(self._world.rng.expovariate(300))
@@ -361,7 +363,7 @@ class Scenario:
             world.replicas.append(Replica(world, f"r{number}"))
         try:
             async with asyncio.TaskGroup() as tasks:
-                clients = [tasks.create_task(self._client(tasks)) for _ in range(3)]
+                clients = [tasks.create_task(self._client(tasks)) for _ in range(world.clients)]
                 trouble = tasks.create_task(self._trouble())
                 await asyncio.sleep(SECONDS)
                 for task in (*clients, trouble):

@@ -11,7 +11,7 @@ from federation_quota.elastic.underway import Change, Identity, Underway
 from federation_quota.kube.underway import SharedUnderway
 from tests.simulation import clock
 from tests.simulation.grove import World
-from tests.simulation.scenario import Violation
+from tests.simulation.invariants import Violation
 from tests.unit.forests import Shelf
 from webhook.deliberation import Deliberation
 

@@ -6,7 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from tests.simulation import clock, mutations
-from tests.simulation.scenario import Scenario, Violation
+from tests.simulation.invariants import Violation
+from tests.simulation.scenario import Scenario
 
 SEEDS = int(os.environ.get("FEDQUOTA_SEEDS", "2000"))
 MOST_SEEDS_FOR_A_MUTATION = 400
@@ -57,6 +58,7 @@ def test_nothing_is_ever_over_admitted_or_leaked() -> None:
         "another leaf",
         "owner",
         "limits",
+        "as before",
         "opened",
         "removed",
     ):

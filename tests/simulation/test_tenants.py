@@ -111,6 +111,15 @@ def grants_end_without_a_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tenants, "STALL_SECONDS", (70.0, 120.0))
 
 
+def a_doubtful_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Who tried to hand a title over, and heard nothing, goes on as before."""
+
+    async def clear_up(_self: Tenancy, hall: "object") -> None:
+        hall.is_in_doubt = False  # type: ignore[attr-defined]
+
+    patch.setattr(Tenancy, "_clear_up", clear_up)
+
+
 @pytest.mark.parametrize(
     "mutation",
     [
@@ -121,6 +130,7 @@ def grants_end_without_a_look(patch: pytest.MonkeyPatch) -> None:
         no_wait_for_what_the_last_holder_saw,
         nothing_is_counted_until_it_is_stored,
         grants_end_without_a_look,
+        a_doubtful_write_is_forgotten,
     ],
     ids=lambda mutation: mutation.__name__,
 )

@@ -10,6 +10,7 @@ import itertools
 import random
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
@@ -26,10 +27,12 @@ from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.limits import usage
 from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.limit import WILDCARD
 from federation_quota.limits.registry import Registry
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
-from federation_quota.limits.subject import Subject
+from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.resources import Resources
+from federation_quota.stamp import Owner
 from tests.conformance.bookstore import as_stored
 
 NAMESPACE = "shop"
@@ -38,6 +41,9 @@ ANOTHER_NAMESPACE = "bank"
 PLACES = {"all": NAMESPACE, "gold": NAMESPACE, "team": domain.of_leaf("team"), "lab": domain.of_leaf("lab")}
 """The accounts, and the domain of each. In some worlds there are those of users and groups beside them."""
 TREE = "default"
+
+Event = TypeVar("Event")
+
 # All times around reservations are a tenth of the real ones, in the same proportion: a seed then holds ten times as
 # much. The API server ends every write by then.
 EXPIRY_SECONDS = 6.0
@@ -70,6 +76,27 @@ class Decision:
     flights: list[Flight]  # admitted, here or before this account was looking, and not landed yet
 
 
+class History(list[Event]):
+    """What happened to objects of one kind, in order, for those who watch them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def append(self, event: Event) -> None:
+        super().append(event)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def beyond(self, position: int) -> None:
+        """Return when there is more than so much of it."""
+        while len(self) <= position:
+            self._waiting.append(asyncio.get_running_loop().create_future())
+            await self._waiting[-1]
+
+
 class World:
     """The store, its history, and all that is in flight."""
 
@@ -82,10 +109,10 @@ class World:
         self.version = 100
         self.bindings: dict[ObjectKey, Binding] = {}
         self.accounts: dict[str, Account] = {}
-        self.binding_events: list[tuple[Binding, bool]] = []  # as stored, or as it last was, and whether it went
-        self.account_events: list[tuple[int, str, Account | None]] = []  # version, name, account or deleted
+        self.binding_events = History[tuple[Binding, bool]]()  # as stored, or as it last was, and whether it went
+        self.account_events = History[tuple[int, str, Account | None]]()  # version, name, account or deleted
         self.levels: dict[str, Level] = {}  # what the nodes of the tree say of limits
-        self.level_events: list[Level] = []
+        self.level_events = History[Level]()
         self.schemes: list[Schemes] = [NO_LIMITS]  # as they were, one after the other
         self.flights: list[Flight] = []
         self.decisions: list[Decision] = []
@@ -93,7 +120,6 @@ class World:
         self.leaving: set[str] = set()  # asked nothing any more, and about to go
         self.departed: dict[str, float] = {}
         self.legacies: dict[str, Legacy] = {}
-        self._followers: list[asyncio.Event] = []
         self._uids = itertools.count(1)
         self.counts: dict[str, int] = {}
         self.advanced: dict[str, set[str]] = {}  # admitted from an advance, by the account's uid
@@ -114,15 +140,7 @@ class World:
 
     # What is stored
 
-    def follow(self) -> asyncio.Event:
-        """An event that is set whenever anything is stored."""
-        event = asyncio.Event()
-        self._followers.append(event)
-        return event
-
     def next_version(self) -> int:
-        for follower in self._followers:
-            follower.set()
         self.version += self.rng.randint(1, 3)
         return self.version
 
@@ -169,6 +187,22 @@ class World:
         reserved |= self.advanced.get(account.uid, set())
         admitted = [one for one in self.flights if one.admitted_at is not None or one.id in reserved]
         self.decisions.append(Decision(account, reservation, self.now, stored, admitted))
+
+    def let_through(self, flight: Flight, schemes: Schemes) -> None:
+        """A request was admitted by these limits: it has to fit into all that it falls under, whoever was asked."""
+        for place, ask in flight.asks.items():
+            if domain.is_namespace(place) and ask.new.owner is not None:
+                reservation = replace(ask.reservation, binding=f"{place}/{ask.binding}")
+                for subject in counting_for(ask.new.owner):
+                    account = usage.fitted(usage.unopened(subject), schemes)
+                    if account.lens.cost(ask.new):
+                        self.decided(account, reservation)
+
+
+def counting_for(owner: Owner) -> list[Subject]:
+    """All whom what somebody has could be charged to."""
+    groups = (Subject(TREE, GROUP, name) for name in (*owner.groups, WILDCARD))
+    return [Subject(TREE, USER, owner.user), *groups]
 
 
 def claims_in(place: str, bindings: Collection[Binding]) -> dict[str, Claim]:
@@ -317,16 +351,18 @@ class Replica:
         self._tasks.create_task(self._watch_bindings(len(world.binding_events)))
         self._tasks.create_task(self._watch_accounts(len(world.account_events)))
 
+    @property
+    def schemes(self) -> Schemes:
+        """The limits as it knows them."""
+        return self._limits.schemes
+
     def relist(self) -> None:
         self._mirror.replace(list(self.world.bindings.values()), self.world.version)
 
     async def _watch_bindings(self, position: int) -> None:
         world = self.world
-        news = world.follow()
         while True:
-            if position == len(world.binding_events):
-                news.clear()
-                await news.wait()
+            await world.binding_events.beyond(position)
             await world.lag(0.03)
             if world.rng.random() < world.STALL_CHANCE:
                 await asyncio.sleep(world.rng.choice([0.2, 1, 10]))
@@ -344,11 +380,8 @@ class Replica:
 
     async def _watch_limits(self, position: int, *, is_root: bool) -> None:
         world = self.world
-        news = world.follow()
         while True:
-            if position == len(world.level_events):
-                news.clear()
-                await news.wait()
+            await world.level_events.beyond(position)
             await world.lag(0.03)
             if world.rng.random() < 0.05:
                 await asyncio.sleep(world.rng.choice([0.2, 1, 5]))
@@ -360,11 +393,8 @@ class Replica:
 
     async def _watch_accounts(self, position: int) -> None:
         world = self.world
-        news = world.follow()
         while True:
-            if position == len(world.account_events):
-                news.clear()
-                await news.wait()
+            await world.account_events.beyond(position)
             await world.lag(0.03)
             if world.rng.random() < 0.01:
                 await asyncio.sleep(world.rng.choice([0.2, 1]))

@@ -105,9 +105,31 @@ async def test_a_dry_run_opens_nothing() -> None:
     store = Bookstore()
     async with at_work(store) as replica:
         replica.accountant.limit(LIMITS)
-        answer = await replica.answer(ask(replica, "web", 1), dry_run=True)
-        assert isinstance(answer, Later)
+        assert await replica.answer(ask(replica, "web", 4), dry_run=True) == Allowed()
+        answer = await replica.answer(ask(replica, "web", 5), dry_run=True)
+        assert isinstance(answer, Denied), "it could never fit, whatever else there is"
+        assert "limit of user ann in tree lab" in answer.denial.message
+        assert await replica.answer(ask(replica, "web", 5), dry_run=True, may_exceed=True) == Allowed()
+        store.put_binding("other", owned(ANN, {"cpu": 3, "pods": 1}))
+        replica.see("other")
+        answer = await replica.answer(ask(replica, "web", 2), dry_run=True)
+        assert answer == Later("the account of user ann is made when it is first needed"), (
+            "nothing was read to prove it"
+        )
+        store.is_down = True
+        assert isinstance(await replica.answer(ask(replica, "web", 5), dry_run=True), Later)
         assert store.accounts == {}
+
+
+@in_simulated_time
+async def test_an_account_that_goes_as_soon_as_it_was_opened_is_opened_again() -> None:
+    store = Bookstore()
+    async with at_work(store) as replica:
+        replica.accountant.limit(schemes({ROOT: [limited("ann", cpu=4)]}))
+        store.disturb(ANNS, lambda _account: None)
+        asked = asyncio.create_task(replica.answer(ask(replica, "web", 1)))
+        assert await asked == Allowed()
+        assert reserved(store, ANNS) == ["test/web"]
 
 
 @in_simulated_time
@@ -129,9 +151,9 @@ async def test_whoever_is_charged_is_known_before_anybody_has_asked() -> None:
         assert replica.accountant.charged(claim) == []
         replica.accountant.limit(LIMITS)
         found = replica.accountant.charged(claim)
-        assert [(one.name, one.uid, dict(one.limits).keys()) for one in found] == [
-            (ANNS, "", {"cpu@"}),
-            (DEVS, "", {"cpu@"}),
+        assert [(one.name, one.uid, list(one.limits)) for one in found] == [
+            (ANNS, "", ["cpu@"]),
+            (DEVS, "", ["cpu@"]),
         ]
         await replica.answer(ask(replica, "web", 1))
         assert all(one.uid for one in replica.accountant.charged(claim))

@@ -85,7 +85,7 @@ async def test_what_is_asked_for_says_whose_it_is_and_where() -> None:
 
 @pytest.mark.parametrize("is_warning_only", [False, True])
 async def test_a_limit_is_exceeded_only_where_the_whole_system_warns(is_warning_only: bool) -> None:
-    judge = Judge(Later("not now"), behaving(quota(ANNS.name, {"cpu": 1}), "Warn"))
+    judge = Judge(Later("not now"), ANNS, behaving(quota(ANNS.name, {"cpu": 1}), "Warn"))
     await BindingReview(judge.accountant, "system".__eq__, is_warning_only)(request(), 0.0)
     assert judge.may_exceed == [is_warning_only, True], "a quota of the same name may be one that warns"
 

@@ -129,9 +129,8 @@ async def test_less_below_and_others_beside_are_fine() -> None:
 
 
 async def test_what_a_node_may_have_itself_binds_the_limits_below_it() -> None:
-    most = {"max": {"cpu": 3}, "min": {}}
     assert await faults(team(ANN), dept(min={"cpu": 1}, max={"cpu": 3})) == ["spec.limits[0].maxResources[cpu]"]
-    new = quota(COMPOSITE, "dept", **most)
+    new = dept(max={"cpu": 3}, min={})
     assert await faults(new, dept(), team(ANN, min={}), old=dept()) == ["spec.max[cpu]"]
     assert await faults(tree(total={"cpu": 3}), dept(), team(ANN)) == ["spec.total[cpu]"]
 
