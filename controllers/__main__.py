@@ -19,10 +19,12 @@ from controllers.elastic.counting import Counting
 from controllers.elastic.trees import TreeController
 from controllers.elastic.watching import Watching, decode
 from controllers.installation import Installation
+from controllers.limits import Limits
 from controllers.members import Members
 from controllers.pending import PendingController
 from controllers.removal import RemovalError, uninstall
 from controllers.reporting import Reporting
+from controllers.subjects import SubjectController
 from controllers.titles import TitleSweeper
 from controllers.trust import Publication
 from controllers.unowned import Unowned
@@ -47,8 +49,10 @@ from federation_quota.kube.quotas import (
     ELASTIC_QUOTAS,
     KARMADA_QUOTAS,
     RESOURCE_BINDINGS,
+    USAGE_ACCOUNTS,
     QuotaStore,
     decode_quota,
+    decode_usage,
 )
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.retry import Policy, is_repeatable
@@ -56,6 +60,9 @@ from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.settling import EXPIRY_SECONDS
+from federation_quota.limits import usage
+from federation_quota.limits.scheme import Schemes
+from federation_quota.limits.subject import Subject
 from federation_quota.placement import Placements
 from federation_quota.tenants import tenant as tenants
 
@@ -195,8 +202,20 @@ class Candidate:
             Reflector(federation, RESOURCE_BINDINGS, decode=codec.decode_stored_binding, sink=self._bindings),
             quotas,
         ]
-        self._watching = Watching(self._observation, self._bindings, counting=Counting(self._members))
-        self._forest = ForestMirror(federation, self._forest_changed)
+        self._subject_queue: WorkQueue[Subject] = WorkQueue("subjects", coalesce_seconds=COALESCE_SECONDS)
+        self._limits = Limits(
+            self._observation,
+            self._bindings,
+            self._audits.usage,
+            self._usage_stored,
+            self._usage_deleted,
+            is_warning_only=settings.is_warning_only,
+        )
+        self._subjects = SubjectController(self._limits, self._observation, store)
+        self._watching = Watching(
+            self._observation, self._bindings, counting=Counting(self._members), hindered=self._limits.hindered
+        )
+        self._forest = ForestMirror(federation, self._forest_changed, self._limits_changed)
         self._trees = TreeController(
             self._watching,
             self._forest,
@@ -205,6 +224,7 @@ class Candidate:
             is_warning_only=settings.is_warning_only,
             rests_until=self._pending.rests_until,
             tried=self._pending.tried,
+            fitting=self._limits.fitting,
         )
         leaves = [
             Reflector(
@@ -218,10 +238,16 @@ class Candidate:
                 (COMPOSITE_ELASTIC_QUOTAS, self._audits.composites),
             )
         ]
-        self._elastic: list[Reflector[Any]] = [*leaves, *self._forest.reflectors]
-        self._audited = list(
-            zip((self._audits.quotas, self._audits.elastic, self._audits.composites), (quotas, *leaves), strict=True)
-        )
+        owned = Reflector(federation, USAGE_ACCOUNTS, decode=decode_usage, sink=self._limits.accounts)
+        self._elastic: list[Reflector[Any]] = [*leaves, owned, *self._forest.reflectors]
+        elastic, composites = leaves
+        self._audited: auditing.Watched = [
+            (self._audits.quotas, [quotas]),
+            (self._audits.elastic, [elastic]),
+            (self._audits.composites, [composites]),
+            # What an account limits stands on quotas and trees.
+            (self._audits.usage, [owned, *self._forest.reflectors[:3]]),
+        ]
         self._trust = certificates.PublishedTrust(federation)
         publication = Publication(self._installation.ensure_hooks, self._installation.read_hooks, self._has_webhook)
         self._authority: AuthorityController | GivenAuthority = AuthorityController(host, namespace, publication)
@@ -233,6 +259,7 @@ class Candidate:
             ready={"views": self._why_not_synced, "trust": self._trust.why_not},
             live={
                 "accounts": not_stuck(self._queue.busy_seconds),
+                "subjects": not_stuck(self._subject_queue.busy_seconds),
                 "waking": not_stuck(self._waking.busy_seconds),
                 "trees": not_stuck(self._trees.busy_seconds),
                 "pending": not_stuck(self._pending.busy_seconds),
@@ -288,7 +315,12 @@ class Candidate:
     async def _keep_trees(self) -> None:
         for reflector in self._elastic:
             await reflector.synced.wait()
-        async with Client(self._federation.connection, retry=Policy(attempts=1)) as client:
+        async with (
+            asyncio.TaskGroup() as tasks,
+            Client(self._federation.connection, retry=Policy(attempts=1)) as client,
+        ):
+            for _ in range(WORKERS):
+                tasks.create_task(self._subject_queue.serve(self._subjects.reconcile))
             await self._trees.run(client.permitted(self._permit))
 
     async def _wake(self) -> None:
@@ -336,9 +368,12 @@ class Candidate:
         accounts = tuple(self._quotas.accounts.values()) if leads else ()
         metrics.leader.set(leads)
         metrics.view_lag_seconds.set(self._lag.seconds())
+        owned = tuple(self._limits.accounts.accounts.values()) if leads else ()
         metrics.quota_amounts.show(accounts)
-        metrics.reservations.set(sum(len(account.reservations) for account in accounts))
-        metrics.reservation_oldest_seconds.set(self._accounts.oldest_seconds() if leads else 0.0)
+        metrics.usage_amounts.show(owned)
+        metrics.reservations.set(sum(len(account.reservations) for account in (*accounts, *owned)))
+        oldest = max(self._accounts.oldest_seconds(), self._subjects.oldest_seconds())
+        metrics.reservation_oldest_seconds.set(oldest if leads else 0.0)
         waiting, held = self._waking.counts() if leads else (0, 0)
         metrics.waiting.set(waiting)
         metrics.held.set(held + (self._trees.held() if leads else 0))
@@ -359,8 +394,13 @@ class Candidate:
                 dump.describe_account(account, view, self._accounts.age_seconds)
                 for _, account in sorted(self._quotas.accounts.items())
             ],
+            "subjects": lambda: [
+                dump.describe_account(account, view, self._subjects.age_seconds)
+                for _, account in sorted(self._limits.accounts.accounts.items())
+            ],
             "queues": lambda: [
                 self._queue.describe(),
+                self._subject_queue.describe(),
                 *self._waking.describe(),
                 self._trees.describe(),
                 self._pending.describe(),
@@ -376,6 +416,25 @@ class Candidate:
     def _quota_deleted(self, namespace: str, name: str, _version: int) -> None:
         self._waking.quota_deleted(namespace, name)
         self._queue.add(ObjectKey(namespace, name))
+
+    def _usage_stored(self, account: Account) -> None:
+        self._lag.hear(account.observed)
+        self._waking.quota_stored(account)
+        self._subject_changed(usage.kept(account).subject)
+
+    def _usage_deleted(self, subject: Subject) -> None:
+        self._waking.quota_deleted(subject.domain, subject.account)
+        self._subject_changed(subject)
+
+    def _subject_changed(self, subject: Subject) -> None:
+        self._subject_queue.add(subject)
+        self._trees.owner_changed(subject.tree)
+
+    def _limits_changed(self, schemes: Schemes) -> None:
+        if self._limits.limit(schemes):
+            self._waking.fit(schemes)
+            for subject in self._limits.everybody():
+                self._subject_queue.add(subject)
 
     def _forest_changed(self) -> None:
         self._trees.forest_changed()
@@ -407,6 +466,10 @@ class Candidate:
         self._pending.binding_changed(before, after)
         self._waking.binding_changed(before, after)
         self._trees.binding_changed(before, after)
+        subjects = self._limits.subjects(before, after)
+        self._waking.owners_changed(one.domain for one in subjects)
+        for subject in subjects:
+            self._subject_queue.add(subject)
         binding = after or before
         if binding is None:
             return

@@ -7,7 +7,7 @@ the others. Every replica of the controllers listens for itself, the standbys to
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import structlog
 
@@ -36,9 +36,12 @@ class Audits:
     quotas: Audit = field(default_factory=Audit)
     elastic: Audit = field(default_factory=Audit)
     composites: Audit = field(default_factory=Audit)
+    usage: Audit = field(default_factory=Audit)
 
     def of(self, place: str) -> Audit:
         """The audit of the accounts in a domain."""
+        if domain.is_usage(place):
+            return self.usage
         if not domain.is_leaf(place):
             return self.quotas
         return self.elastic if "/" in domain.leaf(place) else self.composites
@@ -61,7 +64,10 @@ class AuditedBindings(BindingMirror):
         if after.fault or after.stamp.fault or (before is not None and after.template.kind == "Job"):
             return  # what it costs is not known; or depends on a Job's status, which nobody reviews
         was = before if before is not None and before.uid == after.uid else None
-        self._increased(*after.key, after.version, claim(was) if was else NO_CLAIM, claim(after))
+        before_claim, after_claim = claim(was) if was else NO_CLAIM, claim(after)
+        self._increased(*after.key, after.version, before_claim, after_claim)
+        for place in self._observation.view.domains_of(after_claim):
+            self._increased(place, domain.name_in(place, after.key), after.version, before_claim, after_claim)
         if after.stamp.leaf:
             place = domain.of_leaf(after.stamp.leaf)
             old = leaf.claim(was) if was and was.stamp.leaf == after.stamp.leaf else NO_CLAIM
@@ -122,12 +128,17 @@ class AuditedLeaves(LeafMirror):
         self._audit.account_deleted(item.namespace, item.name)
 
 
-async def listen(audited: Iterable[tuple[Audit, Reflector[Account]]], observation: Observation) -> NoReturn:
-    """Say what was found, until cancelled. With each audit comes what reads its quotas."""
+Watched = Iterable[tuple[Audit, Sequence[Reflector[Any]]]]
+"""Audits, each with what reads its accounts, and whatever else says what they limit."""
+
+
+async def listen(audited: Watched, observation: Observation) -> NoReturn:
+    """Say what was found, until cancelled."""
     pairs = list(audited)
     while True:
-        for audit, quotas in pairs:
-            for found in audit.reached(accounts=quotas.version, bindings=observation.view.version):
+        for audit, watches in pairs:
+            seen = min(one.version for one in watches)
+            for found in audit.reached(accounts=seen, bindings=observation.view.version):
                 metrics.increases_without_reservation.inc()
                 increase = found.increase
                 binding = domain.binding_in(increase.namespace, increase.binding)

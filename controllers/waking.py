@@ -317,7 +317,7 @@ class WakingController:
         return [one for one in chosen if one not in left], bool(left)
 
     def _note(self, namespace: str, name: str) -> Pending | None:
-        binding = self._mirror.bindings.get(ObjectKey(namespace, name))
+        binding = self._binding(namespace, name)
         return binding.pending if binding is not None else None
 
     def _queued(self, place: _Place, namespace: str) -> dict[str, Waiter]:
@@ -418,12 +418,23 @@ class WakingController:
 
     async def _patrol(self, alarm: Alarm) -> NoReturn:
         while True:
+            limited = self._limited()
             for namespace, place in list(self._places.items()):
-                place.lost = place.stuck - place.wishes().keys()
+                listed = place.wishes().keys() | limited.get(namespace, set())
+                place.lost = place.stuck - listed
                 if place.is_waiting:
                     self._queue.add(namespace)
             await asyncio.sleep(PATROL_SECONDS)
             await self._look_for_templates(alarm)
+
+    def _limited(self) -> dict[str, set[str]]:
+        """By namespace, the bindings that wait for somebody's limit: nothing of them is lost."""
+        found: dict[str, set[str]] = {}
+        for name, place in self._places.items():
+            for one in place.wishes() if domain.is_usage(name) else ():
+                namespace, own = domain.binding_in(name, one)
+                found.setdefault(namespace, set()).add(own)
+        return found
 
     async def _look_for_templates(self, alarm: Alarm) -> None:
         waiters = [

@@ -12,6 +12,7 @@ from federation_quota import charge, workload
 from federation_quota.binding import Binding
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.lens import Lens
+from federation_quota.ledger.level import is_applications
 from federation_quota.resource_name import COUNT, PODS
 from federation_quota.resources import Resources
 from federation_quota.stamp import NO_STAMP
@@ -41,14 +42,17 @@ def overreach(manifest: Manifest, binding: Binding, cluster: str, lens: Lens) ->
     """Of what that account limits, what the manifest has more of than its binding was admitted with.
 
     More replicas count where the account limits pods, or anything that one of them asks for; a larger request where it
-    limits that resource, or the GPU memory that comes with it. WorkloadError where a manifest cannot be read.
+    limits that resource, or the GPU memory that comes with it. What is an application is none more for being larger.
+    WorkloadError where a manifest cannot be read.
     """
-    admitted = binding.stamp.priority_class
-    found: list[Overreach] = [
-        excess
-        for excess in workload.exceeds(manifest, binding, cluster)
-        if lens.cost(Claim(_weight(manifest, excess), admitted))
-    ]
+    stamp = binding.stamp
+    admitted = stamp.priority_class
+    had = lens.cost(Claim(binding.charge, admitted, stamp.leaf, stamp.owner))
+    found: list[Overreach] = []
+    for excess in workload.exceeds(manifest, binding, cluster):
+        cost = lens.cost(Claim(_weight(manifest, excess), admitted, stamp.leaf, stamp.owner))
+        if any(not is_applications(name) or name not in had for name in cost):
+            found.append(excess)
     moved = Moved(workload.priority_class(manifest), admitted)
     # A binding from before there were stamps does not say what it was admitted as.
     is_stamped = binding.stamp != NO_STAMP and not binding.stamp.fault

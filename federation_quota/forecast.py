@@ -11,19 +11,25 @@ Pure: no more than an estimate is made, nothing is reserved, and nobody is bound
 from collections.abc import Sequence
 from typing import Final
 
-from federation_quota import charge, workload
+from federation_quota import charge, identity, workload
 from federation_quota.binding import Binding
 from federation_quota.charge import Terms
 from federation_quota.elastic import unit
 from federation_quota.elastic.prospect import ADMISSION, MAX, MIN, RUNTIME, Shortage
+from federation_quota.identity import IdentityError
 from federation_quota.karmadaquota import HOLD, WARN, quota
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask, Exceeded
+from federation_quota.ledger.level import split
+from federation_quota.limits import usage
 from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
-from federation_quota.stamp import QUOTA_NAME_LABEL, Stamp
+from federation_quota.stamp import OWNER_ANNOTATION, QUOTA_NAME_LABEL, Owner, Stamp
 from federation_quota.workload import Manifest
+
+LIMITED: Final = "Limited"
+"""What a limit of a user or group does, beside what quotas say they do."""
 
 LONGEST: Final = 256
 """What an API server passes on of a warning in any case."""
@@ -47,13 +53,16 @@ def demand(manifest: Manifest, plural: str, copies: int = 1) -> Resources:
     return charge.cost(terms, Stamp(resource=plural)).demand
 
 
-def ask(manifest: Manifest, plural: str, existing: Binding | None) -> Ask:
-    """What the quotas will be asked for this workload, given the binding that it has already.
+def ask(manifest: Manifest, plural: str, existing: Binding | None, leaf: str = "") -> Ask:
+    """What the quotas will be asked for this workload, given the binding that it has already, and its elastic quota.
 
     WorkloadError where the manifest cannot be read.
     """
-    new = Claim(demand(manifest, plural, copies(existing)), workload.priority_class(manifest))
-    old = Claim(existing.charge, existing.stamp.priority_class) if existing else NO_CLAIM
+    new = _claim(demand(manifest, plural, copies(existing)), workload.priority_class(manifest), leaf, _owner(manifest))
+    old = NO_CLAIM
+    if existing:
+        stamp = existing.stamp
+        old = _claim(existing.charge, stamp.priority_class, stamp.leaf, stamp.owner)
     name = binding_name(manifest["kind"], manifest["metadata"]["name"])
     return Ask(
         id="forecast",
@@ -63,6 +72,20 @@ def ask(manifest: Manifest, plural: str, existing: Binding | None) -> Ask:
         uid=None if existing else "not known yet",
         base=existing.version if existing else None,
     )
+
+
+def _claim(cost: Resources, priority_class: str, leaf: str, owner: Owner | None) -> Claim:
+    """What is under no elastic quota is under no limit of anybody's."""
+    return Claim(cost, priority_class, leaf, owner) if leaf and owner else Claim(cost, priority_class)
+
+
+def _owner(manifest: Manifest) -> Owner | None:
+    """Whose it is, as the hook for owners has just written."""
+    text = ((manifest.get("metadata") or {}).get("annotations") or {}).get(OWNER_ANNOTATION)
+    try:
+        return identity.decode(text) if text else None
+    except IdentityError:
+        return None
 
 
 def asks_more(manifest: Manifest, before: Manifest | None, plural: str) -> bool:
@@ -85,11 +108,21 @@ def word(account: Account, wanted: Ask, exceeded: Sequence[Exceeded], *, is_runn
     """
     cost = account.lens.cost(wanted.new)
     is_hopeless = any(cost[canonical(one.name)] > one.limit for one in exceeded)
-    outcome = _outcome(quota(account).on_exceeded, is_running=is_running, is_hopeless=is_hopeless)
+    is_limit = usage.is_usage(account)
+    on_exceeded = LIMITED if is_limit else quota(account).on_exceeded
+    outcome = _outcome(on_exceeded, is_running=is_running, is_hopeless=is_hopeless)
     if only_warns:
         outcome = "let through, federation-quota only warns for now"
-    told = [f"{one.requested} more {one.name} asked for, {one.used} of {one.limit} used" for one in exceeded]
-    return _fitted(f"quota {account.name}: ", told, f": {outcome}")
+    told = [
+        f"{one.requested} more {_called(one.name) if is_limit else one.name} asked for, {one.used} of {one.limit} used"
+        for one in exceeded
+    ]
+    return _fitted(f"{account.title}: ", told, f": {outcome}")
+
+
+def _called(name: str) -> str:
+    resource, node = split(name)
+    return f"{resource} on {node}" if node else resource
 
 
 def leaf_word(name: str, short: Sequence[Shortage], *, is_running: bool, only_warns: bool) -> str:
@@ -128,7 +161,8 @@ def _amounts(one: Shortage) -> list[str]:
 def _outcome(on_exceeded: str, *, is_running: bool, is_hopeless: bool) -> str:
     if on_exceeded == WARN:
         return "let through, this quota only warns"
-    until = "the quota is raised" if is_hopeless else "something is freed"
+    raised = "the limit is raised" if on_exceeded == LIMITED else "the quota is raised"
+    until = raised if is_hopeless else "something is freed"
     if on_exceeded == HOLD:
         return f"if propagated, {'the change waits' if is_running else 'it is held'} until {until}"
     happens = "the change will not reach the members" if is_running else "it will not be scheduled"

@@ -39,7 +39,7 @@ class Obstacle:
     def __str__(self) -> str:
         if not self.exceeded:
             return f"{self.account.title} cannot say yet whether it has room"
-        parts = (f"{one.name}: {one.requested} asked, {_left(one.limit, one.used)} left" for one in self.exceeded)
+        parts = (f"{one.name}: {one.requested} asked, {one.left} left" for one in self.exceeded)
         return f"{self.account.title} has no room ({', '.join(parts)})"
 
 
@@ -70,12 +70,16 @@ class Room:
         """Every quota that stands in the way, by name."""
         # Thousands may wait for the same. Room only ever becomes less: what did not fit once does not fit again.
         wish = (ask.new, ask.old)
-        if ask.binding not in self._special and wish in self._hindered:
+        if not self.is_special(ask.binding) and wish in self._hindered:
             return self._hindered[wish]
         found = self._judge(ask)
-        if found and ask.binding not in self._special:
+        if found and not self.is_special(ask.binding):
             self._hindered[wish] = found
         return found
+
+    def is_special(self, binding: str) -> bool:
+        """Whether it is judged by more than what it claims: others of the same claim are judged otherwise."""
+        return binding in self._special
 
     def _judge(self, ask: Ask) -> list[Obstacle]:
         found = [Obstacle(account) for account in self._unknown if _grows(account, ask)]

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from federation_quota import settings as common
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.lag import Lag
 from federation_quota.accounting.observation import Observation
+from federation_quota.elastic.underway import Identity
 from federation_quota.health import Check, Health, failing, not_stuck
 from federation_quota.identity import EVERYBODY, Identities
 from federation_quota.kube import certificates, codec, config, legacies
@@ -28,8 +29,10 @@ from federation_quota.kube.presence import Presence
 from federation_quota.kube.quotas import (
     KARMADA_QUOTAS,
     RESOURCE_BINDINGS,
+    USAGE_ACCOUNTS,
     QuotaStore,
     decode_quota,
+    decode_usage,
     resource_of,
 )
 from federation_quota.kube.reflector import Reflector
@@ -220,6 +223,7 @@ class Replica:
             roster=roster,
             presence_namespace=namespace,
             presence_selector=names.selector(names.REPLICAS),
+            identity=self._identity,
         )
         self._accountant = Accountant(
             replica=lambda: self._presence.incarnation,
@@ -239,6 +243,13 @@ class Replica:
             sink=QuotaMirror(self._quota_stored, self._accountant.forget),
             on_rewind=lambda _seen, _now: self._rewind(KARMADA_QUOTAS),
         )
+        self._usage = Reflector(
+            federation,
+            USAGE_ACCOUNTS,
+            decode=decode_usage,
+            sink=QuotaMirror(self._quota_stored, self._accountant.forget),
+            on_rewind=lambda _seen, _now: self._rewind(USAGE_ACCOUNTS),
+        )
         self._leaves = Leaves(
             roots=lambda: self._forest.trees.values,
             labels=self._labels,
@@ -248,6 +259,7 @@ class Replica:
         )
         self._forest = ForestMirror(
             federation,
+            on_limits=self._accountant.limit,
             ledgers=Ledgers(
                 lambda _resource: QuotaMirror(self._leaves.quota_stored, self._leaves.quota_deleted), self._rewind
             ),
@@ -324,7 +336,7 @@ class Replica:
                     is_system,
                     settings.is_warning_only,
                     holding.would_hold,
-                    self._waiting.note,
+                    self._waiting.note_in,
                     self._asks.note,
                     self._validators.validation,
                     self._pending,
@@ -350,9 +362,8 @@ class Replica:
         """Serve until asked to stop; then drain, and leave last of all."""
         dump.on_signal(names.WEBHOOK, self._parts())
         await self._validators.start(self._settings.validator_settings)
-        runs = [self._bindings.run(), self._quotas.run(), self._priorities.run(), self._keeper.run()]
-        watched = (*self._trust.reflectors, *self._forest.reflectors, self._changes.reflector)
-        runs += [self._waiting.run(), self._asks.run(), self._pending.run(), *(one.run() for one in watched)]
+        runs: list[Coroutine[Any, Any, None]] = [one.run() for one in (*self._known, *self._trust.reflectors)]
+        runs += [self._keeper.run(), self._waiting.run(), self._asks.run(), self._pending.run()]
         runs += self._validators.runs()
         background = [self._tasks.create_task(run) for run in runs]
         presence = self._tasks.create_task(self._presence.run(), name="presence")
@@ -422,6 +433,9 @@ class Replica:
         """A leaf as last read or written: fresher than the watch has it."""
         return next(iter(self._accountant.accounts(domain.of_leaf(name))), None)
 
+    def _identity(self, tree: str, node: str) -> Identity | None:
+        return self._forest.identity(tree, node)
+
     def _rewind(self, resource: Resource) -> None:
         self._lag.rewind()
         self._validators.rewind()
@@ -433,14 +447,19 @@ class Replica:
         return [one.name for one in accounts if karmadaquota.quota(one).on_exceeded == karmadaquota.HOLD]
 
     async def _prepare(self, incarnation: str) -> None:
-        """Before this incarnation may admit anything: every quota that exists by now is known."""
+        """Before this incarnation may admit anything: every account and every limit that exists by now is known."""
         log.info("webhook.preparing", incarnation=incarnation)
-        known: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._forest.reflectors]
-        for reflector in (*known, self._changes.reflector):
+        for reflector in self._known:
             await reflector.synced.wait()
-        accounts = (self._quotas, *self._forest.quotas)
+        accounts = (self._quotas, self._usage, self._forest.roots, *self._forest.quotas)
         while not all(await asyncio.gather(*(one.refresh(timeout_seconds=30) for one in accounts))):
             log.warning("webhook.quotas_not_listed")
+
+    @property
+    def _known(self) -> list[Reflector[Any]]:
+        """Everything that decisions are made by."""
+        own: list[Reflector[Any]] = [self._bindings, self._quotas, self._usage, self._priorities]
+        return [*own, *self._forest.reflectors, self._changes.reflector]
 
     def _make_keeper(self) -> CertificateKeeper:
         settings = self._settings
@@ -479,8 +498,7 @@ class Replica:
         """What SIGUSR2 shows."""
         view = self._observation.view
         accountant = self._accountant
-        reflectors: list[Reflector[Any]] = [self._bindings, self._quotas, self._priorities, *self._trust.reflectors]
-        reflectors += [*self._forest.reflectors, self._changes.reflector]
+        reflectors = [*self._known, *self._trust.reflectors]
         return {
             "not_ready": self._health.why_not_ready,
             "presence": lambda: {"name": self._presence.name, "current": self._presence.is_current()},

@@ -7,6 +7,7 @@ the binding is judged in any case.
 
 A denial is given only on stored bindings and a quota just read, like the binding's own, and only to who asks for more
 than before: a workload that was refused may always be made smaller. What elastic quotas make of it is `prospects`'.
+Under one, what its owner and their group may have is looked at like the quotas of its namespace.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from federation_quota.kube.resource import Resource
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Ask, Books, Exceeded, Refused, Unproven
+from federation_quota.limits import usage
 from federation_quota.workload import Manifest
 from webhook.prospects import NO_PROSPECT, Prospects
 from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, exceeded, refuse
@@ -81,23 +83,25 @@ class Advice:
             prospect = await self.prospects.of(request.namespace, manifest, plural, existing)
         if prospect.is_final and denies:
             return refuse(403, QUOTA_EXCEEDED, prospect.text)
-        ask = forecast.ask(manifest, plural, existing)
+        ask = forecast.ask(manifest, plural, existing, prospect.leaf)
         own = {request.namespace: ask} if ask.increases else {}
         verdict = ALLOWED
         if denies:
             verdict = await self._denial({**own, **prospect.asks}, ask, existing, accounts, deadline)
         elif own:
-            verdict = self._warning(ask, existing, accounts.values())
+            verdict = self._warning(request.namespace, ask, existing, accounts.values())
         return replace(verdict, warnings=(*verdict.warnings, prospect.text)) if prospect.text else verdict
 
-    def _warning(self, ask: Ask, existing: Binding | None, accounts: Iterable[Account]) -> Verdict:
+    def _warning(self, namespace: str, ask: Ask, existing: Binding | None, accounts: Iterable[Account]) -> Verdict:
         """By this replica's own view: what is under way elsewhere counts, too."""
         view = self.observation.view
         told = []
-        for account in accounts:
-            if not account.is_active or view.version < account.observed:
+        for account in (*accounts, *self.accountant.charged(ask.new)):
+            # A user's or group's account is taken up when it is first asked, and its bindings are counted before.
+            if not (account.is_active or usage.is_usage(account)) or view.version < account.observed:
                 continue  # too little is known to say anything
-            verdict = Books(account, view).judge(ask)
+            name = domain.name_in(account.namespace, ObjectKey(namespace, ask.binding))
+            verdict = Books(account, view).judge(replace(ask, binding=name))
             if isinstance(verdict, Refused) or (isinstance(verdict, Unproven) and not verdict.is_advanced):
                 told.append(self._word(account, ask, existing, verdict.exceeded))
         return Verdict(warnings=tuple(told))
@@ -115,7 +119,7 @@ class Advice:
             asks,
             deadline=deadline,
             dry_run=True,
-            may_exceed=lambda place, name: not domain.is_leaf(place) and not _denies(accounts.get(name)),
+            may_exceed=lambda place, name: domain.is_namespace(place) and not _denies(accounts.get(name)),
         )
         match answer:
             case Denied(denial):

@@ -74,7 +74,7 @@ class AskList(Notebook[str, _Note]):
         """Have everything in the status that is noted; when to look again, for as long as there are notes."""
         account, notes = self._account(name), self._remaining(name)
         if account is None or not notes:
-            self._notes.pop(name, None)
+            self._drop(name)
             return None
         now, soon = self._time(0), self._time(LASTS_SECONDS / 2)
         listed = leaf.asks(account)
@@ -85,7 +85,9 @@ class AskList(Notebook[str, _Note]):
                 wanted = ask.note(wanted, note.ask, now)
         if wanted == listed:
             return REMEMBERED_SECONDS
-        return await self._saved(self._store.write(leaf.with_asks(account, wanted)))
+        if (rest := self._rest(name)) > 0:
+            return rest
+        return await self._saved(name, self._store.write(leaf.with_asks(account, wanted)))
 
     def _remaining(self, name: str) -> dict[str, _Note]:
         now, notes = asyncio.get_running_loop().time(), self._notes.get(name, {})

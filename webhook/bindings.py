@@ -33,7 +33,8 @@ class BindingReview:
     is_system: Callable[[str], bool]  # by user name: one of the system's own identities
     is_warning_only: bool = False  # the break-glass for the whole system
     would_hold: Callable[[Binding, Binding | None, str], bool] = lambda _new, _old, _quota: False
-    note: Callable[[str, Binding, Binding | None, str], None] = lambda _quota, _new, _old, _message: None
+    # That a write was refused, by which domain's account and with what words.
+    note: Callable[[str, str, Binding, Binding | None, str], None] = lambda _place, _name, _new, _old, _message: None
     note_ask: Callable[[str, Binding], None] = lambda _leaf, _new: None
     validation: Validation | None = None  # None: there are no validators
     pending: PendingList | None = None
@@ -64,11 +65,11 @@ class BindingReview:
                 # What was refused because too much is asked for already is no reason to ask for more.
                 if not request.dry_run and any(not one.name.startswith(ADMISSION) for one in denial.exceeded):
                     self.note_ask(denial.quota, new)
-            elif self.would_hold(new, old, denial.quota):
+            elif domain.is_namespace(denial.namespace) and self.would_hold(new, old, denial.quota):
                 # The room went while the request was on its way: when it comes again, it is held.
                 return later(f"{denial.message}: it is held when it is asked for again")
             elif not request.dry_run and not is_system:
-                self.note(denial.quota, new, old, denial.message)
+                self.note(denial.namespace, denial.quota, new, old, denial.message)
         return _verdict(new, answer)
 
     async def _answer(
@@ -107,7 +108,7 @@ class BindingReview:
     def _may_exceed(self, namespace: str, name: str) -> bool:
         if self.is_warning_only:
             return True
-        if domain.is_leaf(namespace):
+        if not domain.is_namespace(namespace):
             return False
         accounts = {account.name: account for account in self.accountant.accounts(namespace)}
         return name in accounts and karmadaquota.quota(accounts[name]).on_exceeded == karmadaquota.WARN

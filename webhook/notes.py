@@ -2,9 +2,10 @@
 
 Common to those who wait for a quota (`waiting`), to what leaves were asked for (`asks`), and to what validators refused
 (`pending`). A refusal costs no write: it is noted in memory, and written by somebody else than who answers, for all
-that go into one object together. A conflict, or a server that does not answer, is tried again later. A note is kept for
-a while after it was written: whoever tidies up there may strike it off on account of something older than the refusal,
-and then it is written once more.
+that go into one object together, the first at once and all others at a pace: a long list is a costly write, and who
+refuses many would be busy with telling. A conflict, or a server that does not answer, is tried again later. A note is
+kept for a while after it was written: whoever tidies up there may strike it off on account of something older than the
+refusal, and then it is written once more.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.kube.workqueue import WorkQueue
 
 COALESCE_SECONDS: Final = 0.2
+# Between two writes of a list that many notes are in.
+PACE_SECONDS: Final = 1.0
 # How long after a refusal what was written is watched for losing it: longer than the controllers are ever behind.
 REMEMBERED_SECONDS: Final = 10.0
 _AWAY_SECONDS: Final = 1.0
@@ -48,6 +51,7 @@ class Notebook(ABC, Generic[K, N]):
     def __init__(self, name: str, *, workers: int, coalesce_seconds: float = COALESCE_SECONDS) -> None:
         self._workers = workers
         self._notes: dict[K, dict[str, N]] = {}
+        self._next: dict[K, float] = {}  # when each may be written again
         self._queue: WorkQueue[K] = WorkQueue(name, coalesce_seconds=coalesce_seconds)
 
     async def run(self) -> NoReturn:
@@ -83,11 +87,21 @@ class Notebook(ABC, Generic[K, N]):
     async def _write(self, key: K) -> float | None:
         """Have everything written that is noted; when to look again, for as long as there are notes."""
 
-    @staticmethod
-    async def _saved(saving: Awaitable[object]) -> float:
+    def _rest(self, key: K) -> float:
+        """How long it is until a list is written again."""
+        return self._next.get(key, 0.0) - asyncio.get_running_loop().time()
+
+    def _drop(self, key: K) -> None:
+        """There is nothing noted any more."""
+        self._notes.pop(key, None)
+        self._next.pop(key, None)
+
+    async def _saved(self, key: K, saving: Awaitable[object], pace_seconds: float = PACE_SECONDS) -> float:
         """When to look again after that write."""
         try:
             await saving
+            if pace_seconds:
+                self._next[key] = asyncio.get_running_loop().time() + pace_seconds
         except ConflictError:
             return COALESCE_SECONDS * (0.5 + random.random())  # noqa: S311 - nobody gains from guessing it
         except UnreachableError:

@@ -100,7 +100,7 @@ class PendingList(Notebook[ObjectKey, _Note]):
         if note is None:
             return None
         if binding is not None and not note.is_over(binding):
-            again = await self._saved(self._annotated(key, note))
+            again = await self._saved(key, self._annotated(key, note), pace_seconds=0)
             if not note.is_listed:
                 return again
         if self._is_old(note) or note.pending is None:

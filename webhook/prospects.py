@@ -37,6 +37,8 @@ class Prospect:
     """It names a quota that it cannot have, or could never fit: not only wait."""
     asks: Mapping[str, Ask] = field(default_factory=dict)
     """What its leaf will be asked for at once, by domain: what it cannot take in it refuses."""
+    leaf: str = ""
+    """The quota that it will be under."""
 
 
 NO_PROSPECT: Final = Prospect()
@@ -66,7 +68,7 @@ class Prospects:
         account = self.account(name) if name else None
         view = self.observation.view
         if account is None or not account.is_active or account.fault or view.version < account.observed:
-            return NO_PROSPECT
+            return Prospect(leaf=name)
         here = existing if existing is not None and existing.stamp.leaf == name else None
         wish = Wish(
             forecast.demand(manifest, plural, forecast.copies(existing)),
@@ -90,10 +92,10 @@ class Prospects:
         short = prospect.refusals(quota, wish, books.used)
         short = short or prospect.shortages(room, wish, lambda request: self._expected(account.name, request))
         if not short:
-            return NO_PROSPECT
+            return Prospect(leaf=account.name)
         text = forecast.leaf_word(account.name, short, is_running=is_running, only_warns=self.is_warning_only)
         is_final = any(one.is_hopeless and one.limit in (MAX, ADMISSION) for one in short)
-        return Prospect(text, is_final, {account.namespace: ask})
+        return Prospect(text, is_final, {account.namespace: ask}, account.name)
 
     def _expected(self, name: str, request: Steps) -> Steps:
         forest = self.forest()

@@ -108,13 +108,15 @@ class WaitingList(Notebook[ObjectKey, _Note]):
         account = self._account(*key)
         notes = self._remaining(key)
         if account is None or not notes:
-            self._notes.pop(key, None)
+            self._drop(key)
             return None
         listed = waiting.listed(account)
         wanted = waiting.merge(listed, [note.waiter for note in notes.values()])
         if wanted == listed:
             return REMEMBERED_SECONDS
-        return await self._saved(self._store.write(waiting.relisted(account, wanted)))
+        if (rest := self._rest(key)) > 0:
+            return rest
+        return await self._saved(key, self._store.write(waiting.relisted(account, wanted)))
 
     def _account(self, place: str, name: str) -> Account | None:
         return next((one for one in self._accounts(place) if one.name == name), None)

@@ -13,7 +13,8 @@ last. So a change that was refused at the binding, and an override that raises w
 - Of a binding that is gone nothing is admitted. Its Works are being deleted; Karmada, which writes one because it has
   not seen that yet, finds out by itself.
 - Quotas that only warn stand in nobody's way here either.
-- Under which elastic leaf a binding is, is known once it was read: where there are leaves, it is read in any case.
+- Under which elastic leaf a binding is, and whose, is known once it was read: where there are leaves, it is read in any
+  case. Limits of its user and its group count whether or not anybody has needed their accounts yet.
 
 What is beyond this hook: a Work that nobody writes. Where an override fixes the replicas and the binding is lowered
 afterwards, the Work stays as it is, and there is nothing to review: what members use beyond their bindings is watched
@@ -33,9 +34,11 @@ from federation_quota.dispatch import Overreach
 from federation_quota.elastic import leaf
 from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
+from federation_quota.kube.mirrors import claim
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account
+from federation_quota.limits import usage
 from federation_quota.workload import WorkloadError
 from webhook.review import ALLOWED, QUOTA_EXCEEDED, Verdict, later, refuse
 
@@ -68,6 +71,7 @@ class WorkReview:
             binding = await self._read(work.binding, deadline)
             if binding is not None and binding.stamp.leaf:
                 accounts += self._minding(domain.of_leaf(binding.stamp.leaf))
+                accounts += (one for one in self.accountant.charged(claim(binding)) if dispatch.minds_pods(one.lens))
             return await self._judge(work, old, binding or _nothing(work.binding), accounts)
         except WorkloadError as problem:
             return refuse(422, "Invalid", f"what Work {work.key} brings to {work.cluster} cannot be told: {problem}")
@@ -82,14 +86,21 @@ class WorkReview:
             found = _beyond(work, old, binding, known)
             if not found:
                 continue
-            # Nobody is refused on what a cache says of the account.
-            account = await self.store.read(known.namespace, known.name)
+            account = await self._stored(known)
             found = _beyond(work, old, binding, account) if account else []
             if account and found and not self._only_warns(account):
                 return _refusal(work, binding, account, found)
             for one in found:
                 warnings[f"{work.binding} in {work.cluster}: {one} (let through: the quota only warns)"] = None
         return Verdict(warnings=tuple(warnings))
+
+    async def _stored(self, known: Account) -> Account | None:
+        """Nobody is refused on what a cache says of the account. What a user or group may have stands elsewhere."""
+        if not usage.is_usage(known):
+            return await self.store.read(known.namespace, known.name)
+        if not await self.store.limits_stand(known, known.limits):
+            raise ConflictError(f"the {known.title} has just been changed")
+        return known
 
     def _minding(self, place: str) -> list[Account]:
         """The accounts of a domain that a Work could bring too much for."""
@@ -106,7 +117,7 @@ class WorkReview:
         return codec.decode_stored_binding(body)
 
     def _only_warns(self, account: Account) -> bool:
-        if self.is_warning_only or leaf.is_leaf(account):
+        if self.is_warning_only or leaf.is_leaf(account) or usage.is_usage(account):
             return self.is_warning_only
         return karmadaquota.quota(account).on_exceeded == karmadaquota.WARN
 
@@ -127,15 +138,15 @@ def _overreach(work: codec.Work, binding: Binding, account: Account) -> list[Ove
 
 def _refusal(work: codec.Work, binding: Binding, account: Account, found: list[Overreach]) -> Verdict:
     told = "; ".join(str(one) for one in found)
-    why = f"more than quota {account.name} admitted {binding.key} with"
+    why = f"more than {account.title} admitted {binding.key} with"
     if not binding.uid:
-        why = f"and {binding.key}, which quota {account.name} would admit it with, is gone"
+        why = f"and {binding.key}, which {account.title} would admit it with, is gone"
     return Verdict(
         is_allowed=False,
         code=403,
         reason=QUOTA_EXCEEDED,
-        message=f"cluster {work.cluster} would get {told}: {why}. Free or raise the quota, lower what the workload "
-        "asks for, or change the OverridePolicy that raises it.",
+        message=f"cluster {work.cluster} would get {told}: {why}. Free or raise it, lower what the workload asks for, "
+        "or change the OverridePolicy that raises it.",
         causes=tuple(
             {"reason": QUOTA_EXCEEDED, "field": "spec.workload.manifests", "message": str(one)} for one in found
         ),

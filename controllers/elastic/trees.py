@@ -8,7 +8,7 @@ go wrong is the webhook's to catch, which judges each write by the leaf's accoun
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -86,7 +86,10 @@ class TreeController:
         is_warning_only: bool = False,
         rests_until: Callable[[Binding], float] = lambda _binding: 0.0,  # what a validator refused is left until then
         tried: Callable[[Binding], None] = lambda _binding: None,
+        # Who can be released together, by the limits of users and groups, of those who can one by one.
+        fitting: Callable[[str, Sequence[Binding]], list[Binding]] = lambda _tree, releases: list(releases),
     ) -> None:
+        self._fitting = fitting
         self._rests_until = rests_until
         self._tried = tried
         self._watching = watching
@@ -133,6 +136,11 @@ class TreeController:
     def account_changed(self, name: str) -> None:
         """A quota's account is other than it was."""
         self._queue.add(self._watching.touch(name))
+
+    def owner_changed(self, tree: str) -> None:
+        """What a user or group of a tree has, or what others let through for them, is other than it was."""
+        if self._watching.waits_for_limits(tree):
+            self._queue.add(tree)
 
     def binding_changed(self, before: Binding | None, after: Binding | None) -> None:
         """A binding as the watch saw it."""
@@ -198,6 +206,8 @@ class TreeController:
         found = await self._planned(tree, seen)
         self._publishing.note(seen, found)
         self._untold.setdefault(tree, set()).update(found.news)
+        for name in seen.limited:
+            self._rests.pop(name, None)  # when there is room for it again, that is news
         if self._is_warning_only:
             found = _unbound(seen, found)
         self._watching.over_since[tree] = found.over_since
@@ -205,6 +215,7 @@ class TreeController:
         if found.lowerings or (found.raises and not is_young):
             return await self._publishing.publish(seen, found)
         self._tell(tree, seen, found)
+        found = replace(found, releases=self._fitting(tree, found.releases))
         looks = [await self._move(found, client, alarm)]
         looks += [await self._publishing.report(client, seen, found)]
         if tree in forest.roots:
@@ -213,6 +224,7 @@ class TreeController:
         looks += [rest.until - clock for rest in self._rests.values() if rest.until > clock]
         looks += [until - clock for until in pending.values()]
         looks += [YOUNG_SECONDS] if is_young else []
+        looks += [due - clock] if (due := self._watching.limits_due(tree)) > clock else []
         return min((max(one, 0.0) for one in looks if one is not None), default=None)
 
     def _pending(self, clock: float) -> dict[str, float]:
@@ -324,11 +336,13 @@ class TreeController:
             return  # a moment later there may be room
         for name in self._untold.pop(tree, ()):
             for one in seen.leaves[name].bindings if name in seen.leaves else ():
-                obstacle = found.hindered.get(str(one.key))
-                if obstacle is not None and str(one.key) not in self._told:
-                    self._told.add(str(one.key))
-                    account = self._watching.accounts.get(name)
-                    self._reporting.waits(one, _why(name, obstacle, account))
+                key = str(one.key)
+                obstacle, reason = found.hindered.get(key), seen.limited.get(key, "") if one.is_held else ""
+                if obstacle is not None:
+                    reason = _why(name, obstacle, self._watching.accounts.get(name))
+                if reason and key not in self._told:
+                    self._told.add(key)
+                    self._reporting.waits(one, reason)
 
     async def _report_tree(
         self, tree: str, estate: Estate, seen: Situation, found: Plan, client: Client

@@ -5,6 +5,7 @@ that was just written here may be newer than what the watch has brought; the new
 was last looked at, and only the leaves that were touched since are gathered anew: one event costs one leaf.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,6 +28,11 @@ from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.resources import NOTHING, Resources
 
 DOUBT_SECONDS: Final = EXPIRY_SECONDS
+# Thousands who wait, each with a limit of its own, take a while to look through, and anything that happens may be news
+# to them: where it takes longer than this, it is not done again at once, and for no more than a tenth of the time.
+LONG_SECONDS: Final = 0.02
+MOST_BUSY: Final = 0.1
+MOST_REST_SECONDS: Final = 0.5
 
 
 def decode(kind: str) -> Callable[[bytes], Account]:
@@ -116,6 +122,10 @@ class Scene:
     leaves: dict[str, Leaf] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     """Its quotas, parents too."""
+    limited: Mapping[str, str] = field(default_factory=dict)
+    """By binding, the limit of a user or group that it has to wait for."""
+    limits_due: float = 0.0
+    """When that is looked at again at the earliest."""
     touched: set[str] = field(default_factory=set)
 
 
@@ -128,7 +138,10 @@ class Watching:
         mirror: BindingMirror,
         accounts: dict[str, Account] | None = None,
         counting: Counting | None = None,  # None where nobody looks at members
+        # Who of a tree has to wait for a limit of a user or group, of those held, and for which.
+        hindered: Callable[[str, Iterable[Binding]], Mapping[str, str]] = lambda _tree, _held: {},
     ) -> None:
+        self._hindered = hindered
         self.observation = observation
         self.mirror = mirror
         self._counting = counting
@@ -216,6 +229,7 @@ class Watching:
         """A tree as it stands, and what has been touched since the last look; None while some view knows too little."""
         scene = self._scenes.setdefault(tree, Scene(Tree({}, name=tree)))
         estate = self._estate(scene, tree, forest)
+        self._limit(scene, clock)
         # Whether something is still in doubt is a matter of time.
         scene.touched.update(name for name in self._doubts if self._homes.get(name) == tree)
         for name in scene.touched:
@@ -232,8 +246,41 @@ class Watching:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         over_since = self.over_since.get(tree, {})
         return estate, Situation(
-            scene.tree, scene.leaves, estate.root, now, clock, over_since, frozenset(resting), touched
+            scene.tree,
+            scene.leaves,
+            estate.root,
+            now,
+            clock,
+            over_since,
+            frozenset(resting),
+            touched,
+            scene.limited,
         )
+
+    def waits_for_limits(self, tree: str) -> bool:
+        """Whether a limit of a user or group keeps anybody of a tree waiting, as it was last looked at."""
+        scene = self._scenes.get(tree)
+        return scene is not None and bool(scene.limited)
+
+    def limits_due(self, tree: str) -> float:
+        """When it is to be looked at again who has to wait for a limit, if that was put off."""
+        scene = self._scenes.get(tree)
+        return scene.limits_due if scene is not None else 0.0
+
+    def _limit(self, scene: Scene, clock: float) -> None:
+        """See who has to wait for a limit; the leaves of those for whom that is new are touched."""
+        if clock < scene.limits_due:
+            return
+        began = time.perf_counter()
+        held = (one for name in scene.names for one in self.by_leaf.get(name, {}).values() if one.is_held)
+        before, scene.limited = scene.limited, self._hindered(scene.tree.name, held)
+        took = time.perf_counter() - began
+        rest = min(took * (1 / MOST_BUSY - 1), MOST_REST_SECONDS) if took > LONG_SECONDS else 0.0
+        scene.limits_due = clock + took + rest if rest else 0.0
+        for name in before.keys() ^ scene.limited.keys():
+            binding = self.mirror.bindings.get(ObjectKey(*name.split("/", 1)))
+            if binding is not None and binding.stamp.leaf in scene.names:
+                scene.touched.add(binding.stamp.leaf)
 
     def _estate(self, scene: Scene, tree: str, forest: Forest) -> Estate:
         """What there is to share in a tree; worked out anew where that may be other than it was."""

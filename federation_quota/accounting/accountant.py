@@ -8,7 +8,8 @@ Whose accounts it falls under besides, its user's and its group's, follows from 
 that moment. An account of theirs that is not there yet is opened, and asked like any other: nobody is let past a limit
 because nobody had come before. One that stands by earlier limits is asked, too, even where it has no say any more: the
 earlier ones may come back, or be all that another replica knows of, and must not count without what was let through
-meanwhile.
+meanwhile. What is under a leaf of which this replica does not know where in a tree it stands is asked for again, and
+never let through.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
@@ -25,8 +26,9 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import advance, domain, joining, settling
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.denial import Denial
-from federation_quota.ledger.judging import Admitted, Ask, Refused
+from federation_quota.ledger.judging import Admitted, Ask, Books, Proof, Refused
 from federation_quota.ledger.legacy import Legacy
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
@@ -179,15 +181,19 @@ class Accountant:
         """
         if (repeated := await self._repeated(asks)) is not None:
             return repeated
-        passage = _Passage()
+        passage = _Passage(self._unplaced(asks))
         while passage.answer is None and (step := self._next(asks, passage)) is not None:
             place, committer = step
-            if committer is None:
-                passage.answer = await self._open(place, deadline, dry_run=dry_run)
-                continue
-            may = may_exceed(committer.domain, committer.name)
-            judgement = await committer.submit(place.ask, deadline, dry_run=dry_run, may_exceed=may)
-            passage.take(committer, judgement)
+            if committer is None and dry_run:
+                passage.foreseen.add(place.domain)
+                passage.answer = await self._foresee(place, may_exceed)
+            elif committer is None:
+                passage.answer = await self._open(place, deadline)
+            else:
+                may = may_exceed(committer.domain, committer.name)
+                judgement = await committer.submit(place.ask, deadline, dry_run=dry_run, may_exceed=may)
+                passage.take(committer, judgement)
+            passage.answer = passage.answer or self._unplaced(asks)
         if passage.answer is None and not self._is_present():
             passage.answer = Later("this replica has lost touch with the API server")
         if passage.answer is None:
@@ -227,6 +233,21 @@ class Accountant:
                     if any(one.is_outdated for one in self._committers.get(subject.domain, {}).values()):
                         yield subject
 
+    def charged(self, claim: Claim) -> list[Account]:
+        """The accounts of the user and the group that a claim is charged to; as new where nobody has needed one yet."""
+        found = []
+        for one in self._schemes.subjects(claim):
+            accounts = self.accounts(one.domain)
+            found.append(accounts[0] if accounts else usage.fitted(usage.unopened(one), self._schemes))
+        return found
+
+    def _unplaced(self, asks: Mapping[str, Ask]) -> Answer | None:
+        """Why it cannot be told whose accounts these fall under, if so."""
+        for place, ask in asks.items():
+            if domain.is_namespace(place) and ask.new.leaf and not self._schemes.knows(ask.new.leaf):
+                return Later(f"where in its tree quota {ask.new.leaf} stands is not known here yet")
+        return None
+
     def _is_known(self, place: str, binding: str) -> bool:
         """Whether a binding of that name may be stored, as far as this replica knows."""
         return self._observation.view.get(place, binding) is not None or any(
@@ -248,19 +269,33 @@ class Accountant:
         """The first account that has yet to be passed; no committer where it has yet to be opened."""
         for place in self._places(asks):
             accounts = self.accounts(place.domain)
-            if not accounts and place.subject is not None:
+            if not accounts and place.subject is not None and place.domain not in passage.foreseen:
                 return place, None
             for account in accounts:
                 if (place.domain, account.name, account.uid, account.shape) not in passage.passed:
                     return place, self._committers[place.domain][account.name]
         return None
 
-    async def _open(self, place: _Place, deadline: float, *, dry_run: bool) -> Answer | None:
+    async def _foresee(self, place: _Place, may_exceed: Callable[[str, str], bool]) -> Answer | None:
+        """What an account that is missing there would say to a dry run, which opens none; None where it has room."""
+        account = usage.fitted(usage.unopened(cast(Subject, place.subject)), self._schemes)
+        view = self._observation.view
+        verdict = Books(account, view).judge(place.ask)
+        if not isinstance(verdict, Refused) or may_exceed(place.domain, account.name):
+            return None
+        names = [one.name for one in verdict.exceeded]
+        is_certain = Proof(account, view, {}).stands(place.ask, verdict)
+        try:
+            if is_certain and await self._store.limits_stand(account, names):
+                return Denied(Denial(account.name, verdict.exceeded, account.namespace, account.title))
+        except (ConflictError, UnreachableError) as problem:
+            return Later(f"the {account.title} could not be read: {problem}")
+        return Later(f"the account of {place.subject} is made when it is first needed")
+
+    async def _open(self, place: _Place, deadline: float) -> Answer | None:
         """Have the account that is missing there; why there is no going on, if so."""
         if place.subject is None or asyncio.get_running_loop().time() >= deadline:
             return Later("who else it is charged to is not known yet")
-        if dry_run:
-            return Later(f"the account of {place.subject} is made when it is first needed")
         try:
             self.learn(await self._store.open(place.subject))
         except (ConflictError, UnreachableError) as problem:
@@ -271,10 +306,11 @@ class Accountant:
 class _Passage:
     """One call's way through the accounts."""
 
-    def __init__(self) -> None:
-        self.answer: Answer | None = None
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer
         # Domain, name, uid and shape: an account that changed is asked again.
         self.passed: set[tuple[str, str, str, str]] = set()
+        self.foreseen: set[str] = set()  # of a dry run: the domains whose account is missing
         self.reserved: list[Committer] = []
         self.warnings: list[Denial] = []
 

@@ -8,21 +8,30 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from federation_quota.cli import manifests
+from federation_quota.cli import manifests, queues
 from federation_quota.elastic import koordinator, nos
 from federation_quota.elastic.imported import Imported
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-SOURCES: Final[dict[str, Callable[[Iterable[manifests.Manifest]], Imported]]] = {
-    "koordinator": koordinator.convert,
-    "nos": nos.convert,
+_Convert = Callable[[Iterable[manifests.Manifest]], Imported]
+
+
+def _of_manifests(convert: _Convert) -> Callable[[list[str]], Imported]:
+    return lambda paths: convert(manifests.read(paths))
+
+
+SOURCES: Final[dict[str, Callable[[list[str]], Imported]]] = {
+    "koordinator": _of_manifests(koordinator.convert),
+    "nos": _of_manifests(nos.convert),
+    "yunikorn": queues.convert,
 }
 
 _DESCRIPTION: Final = (
-    "Turns ElasticQuota manifests of Koordinator or nos into ours. They are written to standard output in the order in "
-    "which they can be applied; what is not as it was goes to standard error."
+    "Turns ElasticQuota manifests of Koordinator or nos, or YuniKorn's queue configuration, into ours. They are "
+    "written to standard output in the order in which they can be applied; what is not as it was goes to standard "
+    "error. A configuration that YuniKorn would refuse is refused, in its words."
 )
 
 
@@ -36,14 +45,14 @@ def add(commands: "Commands") -> None:
         action="append",
         required=True,
         metavar="FILE",
-        help="a file with manifests, - for standard input; may be given several times",
+        help="a file with manifests, or queues.yaml, - for standard input; may be given several times",
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Convert, and say what became of it."""
-    imported = SOURCES[options.source](manifests.read(options.filename))
+    imported = SOURCES[options.source](options.filename)
     found = [*imported.objects, *imported.others]
     if found:
         sys.stdout.write(manifests.dump(found))

@@ -41,17 +41,24 @@ def read(paths: Iterable[str]) -> list[Manifest]:
 
 def dump(manifests: Iterable[Manifest]) -> str:
     """As `kubectl apply -f` reads them."""
-    text: str = yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True)
-    return text
+    dumped: str = yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, allow_unicode=True, explicit_start=True)
+    return dumped
+
+
+def text(path: str) -> str:
+    """What a file holds; ManifestError where that cannot be read."""
+    try:
+        return sys.stdin.read() if path == _STDIN else Path(path).read_text()
+    except OSError as problem:
+        raise ManifestError(f"{path}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise ManifestError(f"{path}: is neither YAML nor JSON") from None
 
 
 def _documents(path: str) -> list[object]:
     try:
-        text = sys.stdin.read() if path == _STDIN else Path(path).read_text()
-        return [one for one in yaml.load_all(text, Loader=_Loader) if one is not None]
-    except OSError as problem:
-        raise ManifestError(f"{path}: {problem.strerror}") from None
-    except (UnicodeDecodeError, RecursionError):
+        return [one for one in yaml.load_all(text(path), Loader=_Loader) if one is not None]
+    except RecursionError:
         raise ManifestError(f"{path}: is neither YAML nor JSON") from None
     except yaml.YAMLError as problem:
         raise ManifestError(f"{path}: {' '.join(str(problem).split())}") from None

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from federation_quota import pending, waiting
-from federation_quota.kube import codec, config
+from federation_quota.kube import codec, config, error
 from federation_quota.kube.client import Client
-from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
+from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS, USAGE_ACCOUNTS
 from federation_quota.kube.resource import Resource
+from federation_quota.limits.subject import Subject
 from federation_quota.stamp import HELD_LABEL, PENDING_ANNOTATION, TRUE
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION: Final = (
     "Lists what was not admitted yet: what a validator refused for now, what is held until a quota has room, and what "
-    "a quota refused and is tried again when it has."
+    "a quota, or the limit of a user or group, refused and is tried again when it has."
 )
 _HEADINGS: Final = ("NAMESPACE", "BINDING", "WAITS FOR", "SINCE", "WHY")
 
@@ -61,7 +62,10 @@ async def _read(kubeconfig: str | None, namespace: str | None) -> list[Row]:
     async with Client(await config.load(kubeconfig=kubeconfig)) as client:
         bindings = [one async for one in _listed(client, RESOURCE_BINDINGS, namespace)]
         quotas = [one async for one in _listed(client, KARMADA_QUOTAS, namespace)]
-    return rows(bindings, quotas)
+        accounts: list[Mapping[str, Any]] = []
+        with contextlib.suppress(error.ForbiddenError):  # of other tenants, too: not everybody sees them
+            accounts = [one async for one in _listed(client, USAGE_ACCOUNTS, None)]
+    return [one for one in rows(bindings, quotas, accounts) if namespace in (None, one.namespace)]
 
 
 async def _listed(client: Client, resource: Resource, namespace: str | None) -> Any:  # noqa: ANN401
@@ -72,10 +76,14 @@ async def _listed(client: Client, resource: Resource, namespace: str | None) -> 
                 yield codec.decode_object(item)
 
 
-def rows(bindings: Iterable[Mapping[str, Any]], quotas: Iterable[Mapping[str, Any]]) -> list[Row]:
+def rows(
+    bindings: Iterable[Mapping[str, Any]],
+    quotas: Iterable[Mapping[str, Any]],
+    accounts: Iterable[Mapping[str, Any]] = (),
+) -> list[Row]:
     """Who waits, by namespace and for how long; each binding once, with what a validator says before all else."""
     found: dict[tuple[str, str], Row] = {}
-    for row in (*_listed_waiters(quotas), *_held(bindings)):
+    for row in (*_listed_waiters(quotas), *_limited_waiters(accounts), *_held(bindings)):
         known = found.get(row[:2])
         if known is None or row.waits_for != "a quota":
             found[row[:2]] = row
@@ -97,8 +105,23 @@ def _listed_waiters(quotas: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     for quota in quotas:
         metadata = quota["metadata"]
         for waiter in waiting.read(quota.get("status") or {}):
-            since = waiter.since.partition(".")[0].rstrip("Z") + "Z"
-            yield Row(metadata["namespace"], waiter.binding, f"quota {metadata['name']}", since, waiter.message)
+            yield Row(
+                metadata["namespace"], waiter.binding, f"quota {metadata['name']}", _since(waiter), waiter.message
+            )
+
+
+def _limited_waiters(accounts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
+    """Those who wait for the limit of a user or group."""
+    for account in accounts:
+        spec = account["spec"]
+        limit = f"limit of {Subject(spec['tree'], spec['kind'], spec['name'])}"
+        for waiter in waiting.read(account.get("status") or {}):
+            namespace, _, name = waiter.binding.partition("/")
+            yield Row(namespace, name, limit, _since(waiter), waiter.message)
+
+
+def _since(waiter: waiting.Waiter) -> str:
+    return waiter.since.partition(".")[0].rstrip("Z") + "Z"
 
 
 def table(found: Iterable[Row]) -> str:

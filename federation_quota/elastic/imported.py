@@ -111,6 +111,9 @@ def checked(imported: Imported) -> Imported:
         for refusal in errors:
             imported.note(one, f"would be refused: {refusal}")
     forest = Forest.of((quota for _, quota in found), roots)
+    for root in roots:
+        for refusal in topology.check_root(forest, root):
+            imported.notes.append(Note(f"{TREE} {root.name}", f"would be refused: {refusal}"))
     for one, quota in found:
         for refusal in topology.check_quota(forest, quota):
             imported.note(one, f"would be refused: {refusal}")

@@ -6,7 +6,8 @@
   matter less than one that waits.
 - **Label** what runs within its min, and what beyond.
 
-Whatever does not fit is passed over and keeps nobody waiting. Pure: the time comes from the caller.
+Whatever does not fit is passed over and keeps nobody waiting, and so is what has to wait for a limit of its user or
+group. Pure: the time comes from the caller.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,7 +87,7 @@ def look(
     if found.displacements:
         return found  # what is freed is seen when it is free
     asked = {one.binding: one.charge for one in leaf.asks}
-    by_name = {str(one.key): one for one in leaf.bindings if not one.is_deleting}
+    by_name = {str(one.key): one for one in leaf.bindings if not one.is_deleting and str(one.key) not in seen.limited}
     for one in _in_order(unfinished(by_name.values(), asked)):
         if room.obstacle(one) is None:
             room = room.take(one)

@@ -176,7 +176,7 @@ class Workings:
         self._leaves[name] = replace(leaf, asks=asks)
         runs = None if leaf.running is None else running.total(leaf.running)
         self._sums.put(name, Part(stored.ceilings, leaf.used, leaf.held, runs))
-        return unit.asked(demand(leaf.bindings, asks)), unit.asked(leaf.used)
+        return unit.asked(demand(leaf.bindings, asks, seen.limited)), unit.asked(leaf.used)
 
     def _settle(self, seen: Situation, touched: set[str]) -> set[str]:
         """Work out what everybody may use; whose standing is another for it."""
@@ -275,8 +275,9 @@ def _grants(seen: Situation, leaves: Mapping[str, Leaf]) -> Grants:
     for name, leaf in leaves.items():
         asked = {one.binding: one.charge for one in leaf.asks}
         there = [one for one in leaf.bindings if not one.is_deleting]
-        held = (one for one in outlook.waiting(there, asked) if one.name not in seen.resting)
-        waiting += (_workload(one, name) for one in (*outlook.unfinished(there, asked), *held))
+        open_to = [one for one in there if str(one.key) not in seen.limited]
+        held = (one for one in outlook.waiting(open_to, asked) if one.name not in seen.resting)
+        waiting += (_workload(one, name) for one in (*outlook.unfinished(open_to, asked), *held))
         labels = labelling.label(
             (occupant.occupying(one) for one in there if one.assigned), unit.quantities(seen.tree.nodes[name].min)
         )

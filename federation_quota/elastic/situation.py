@@ -3,7 +3,7 @@
 Values only; gathered by the controller, and by whoever wants to know what would be if.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from federation_quota.binding import Binding
@@ -72,11 +72,16 @@ class Situation:
     """Bindings that were released or woken a moment ago, and to no avail: not again yet."""
     touched: frozenset[str] | None = None
     """The leaves that may be other than in the situation before; None where that is not known, and may be all."""
+    limited: Mapping[str, str] = field(default_factory=dict)
+    """Bindings that a limit of their user or group keeps from getting any more, and which: they take no turn, and count
+    for what they have alone. A leaf in which one comes or goes is touched."""
 
 
-def demand(bindings: Iterable[Binding], asks: Iterable[Ask]) -> Resources:
-    """What a leaf is asked for: by what runs and waits, and by what was refused."""
-    return ask.request({str(one.key): wish(one) for one in bindings}, asks)
+def demand(bindings: Iterable[Binding], asks: Iterable[Ask], limited: Container[str] = ()) -> Resources:
+    """What a leaf is asked for: by what runs and waits, and by what was refused. What has to wait for somebody's limit
+    asks for no more than it has: nothing is kept idle for it."""
+    wishes = {str(one.key): one.assigned if str(one.key) in limited else wish(one) for one in bindings}
+    return ask.request(wishes, (one for one in asks if one.binding not in limited))
 
 
 def wish(binding: Binding) -> Resources:

@@ -126,9 +126,10 @@ class ForestMirror:
             _watch(client, ELASTIC_QUOTAS, self.elastic, ledgers),
             _watch(client, COMPOSITE_ELASTIC_QUOTAS, self.composites, ledgers),
         ]
+        self.roots: Reflector[Any] = Reflector(client, QUOTA_TREES, decode=_tree, sink=self.trees)
         self.reflectors: list[Reflector[Any]] = [
             *self.quotas,
-            Reflector(client, QUOTA_TREES, decode=_tree, sink=self.trees),
+            self.roots,
             Reflector(client, NAMESPACES, decode=_namespace, sink=self.namespaces),
             Reflector(client, CLUSTERS, decode=_cluster, sink=self.clusters),
         ]

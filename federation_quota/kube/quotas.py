@@ -144,6 +144,17 @@ class QuotaStore:
                 body = await self._client.get(USAGE_ACCOUNTS, subject.account, timeout_seconds=self._timeout_seconds)
             return decode_usage(body)
 
+    async def close(self, account: Account) -> None:
+        """Delete the account of a user or group, if it is still as it was read."""
+        with _translated():
+            await self._client.delete(
+                USAGE_ACCOUNTS,
+                account.name,
+                uid=account.uid,
+                version=account.version,
+                timeout_seconds=self._timeout_seconds,
+            )
+
     async def is_stored(self, account: Account) -> bool:
         """Whether the quota has that very version now; its status, with all who wait, is not sent for it."""
         version = await self._stored_version(*_whereabouts(account.namespace, account.name))

@@ -112,8 +112,9 @@ class Audit:
         self._accounts.clear()
         self._open.clear()
 
-    def account_stored(self, account: Account) -> None:
-        """An account as the watch saw it: every version, in order."""
+    def account_stored(self, account: Account, since: int = 0) -> None:
+        """An account as the watch saw it: every version, in order. `since`: it limits what it does since then at most,
+        whatever its own version."""
         here = self._accounts.setdefault(account.namespace, {})
         known = here.get(account.name)
         if not account.is_active:
@@ -121,7 +122,7 @@ class Audit:
         elif known is not None and known.is_same(account):
             known.follow(account)
         else:
-            here[account.name] = _Watched(account, since=int(account.version))
+            here[account.name] = _Watched(account, since=max(since, int(account.version)))
 
     def account_deleted(self, namespace: str, name: str) -> None:
         """It is gone, and with it what it had to say."""

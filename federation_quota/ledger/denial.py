@@ -37,7 +37,8 @@ class Denial:
 
     @property
     def _limit_message(self) -> str:
-        """`exceeded limit of user alice on vision, requested: cpu=3, used: cpu=8, limited: cpu=10`, node by node."""
+        """`exceeded limit of user alice in tree lab, on vision: requested: cpu=3, used: cpu=8, limited: cpu=10, left:
+        cpu=2`, node by node, and what can be done about it."""
         nodes: dict[str, list[Exceeded]] = {}
         for one in self._sorted:
             resource, node = split(one.name)
@@ -46,9 +47,13 @@ class Denial:
             (f"on {node}" if node else "in the whole tree", Denial("", here)) for node, here in sorted(nodes.items())
         ]
         parts = (
-            f"{where}, requested: {one.requested}, used: {one.used}, limited: {one.limited}" for where, one in told
+            f"{where}: requested: {one.requested}, used: {one.used}, limited: {one.limited}, left: {one.left}"
+            for where, one in told
         )
-        return f"exceeded {self.title} {'; '.join(parts)}"
+        return (
+            f"exceeded {self.title}, {'; '.join(parts)}. Scale down or delete something else that counts for it, or "
+            "have an administrator raise it."
+        )
 
     @property
     def requested(self) -> str:
@@ -64,6 +69,11 @@ class Denial:
     def limited(self) -> str:
         """What is allowed: `cpu=10`."""
         return ",".join(f"{one.name}={one.limit}" for one in self._sorted)
+
+    @property
+    def left(self) -> str:
+        """What there is room for: `cpu=2`."""
+        return ",".join(f"{one.name}={one.left}" for one in self._sorted)
 
     @property
     def causes(self) -> list[dict[str, str]]:

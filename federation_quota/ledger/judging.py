@@ -52,6 +52,11 @@ class Exceeded:
     limit: Quantity
     unbound: Quantity = ZERO  # of what is used: what no binding accounts for
 
+    @property
+    def left(self) -> Quantity:
+        """What there would have been room for."""
+        return Quantity(max(self.limit.nano - self.used.nano, 0), self.limit.format)
+
 
 @dataclass(frozen=True, slots=True)
 class Unaffected:

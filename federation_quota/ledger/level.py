@@ -16,6 +16,11 @@ def qualified(resource: str, node: str) -> str:
     return f"{resource}{_AT}{node}"
 
 
+def is_applications(name: str) -> bool:
+    """Whether it is a node's number of applications."""
+    return name.startswith(APPLICATIONS + _AT)
+
+
 def split(name: str) -> tuple[str, str]:
     """The resource and the node."""
     resource, _, node = name.rpartition(_AT)

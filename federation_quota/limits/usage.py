@@ -50,7 +50,8 @@ class UsageAccount(Account):
     @property
     def title(self) -> str:
         """What it is called to people."""
-        return f"limit of {kept(self).subject}"
+        subject = kept(self).subject
+        return f"limit of {subject} in tree {subject.tree}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ def manifest(subject: Subject) -> dict[str, Any]:
         "metadata": {"name": subject.account},
         "spec": {"tree": subject.tree, "kind": subject.kind, "name": subject.name},
     }
+
+
+def unopened(subject: Subject) -> UsageAccount:
+    """The account of a subject that has none: nothing was ever written of it."""
+    made = manifest(subject)
+    return read({**made, "metadata": {**made["metadata"], "uid": "", "resourceVersion": "0"}})
 
 
 def read(stored: Mapping[str, Any]) -> UsageAccount:

@@ -10,7 +10,7 @@ import sys
 from bench import results
 from bench.measure import QUICK, THOROUGH, Findings, table
 
-SETS = ("quantity", "decode", "members", "elastic", "admission", "flood", "tenants", "growth")
+SETS = ("quantity", "decode", "members", "elastic", "admission", "limits", "flood", "tenants", "growth")
 
 
 def main(arguments: list[str] | None = None) -> int:

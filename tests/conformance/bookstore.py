@@ -49,12 +49,6 @@ def in_simulated_time(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> 
     return run
 
 
-def opened(subject: Subject) -> Account:
-    """A user's or group's account as it is made."""
-    manifest = usage.manifest(subject)
-    return usage.read({**manifest, "metadata": {**manifest["metadata"], "uid": "", "resourceVersion": "0"}})
-
-
 def as_stored(account: Account, current: Account) -> Account:
     """The account as an API server keeps it: of a write it takes the status, never the spec."""
     stored = replace(account, limits=current.limits, selector=current.selector)
@@ -115,7 +109,7 @@ class Bookstore(Store):
     async def open(self, subject: Subject) -> Account:
         await self._answer()
         known = self.accounts.get(subject.account)
-        return known or self.put(opened(subject))
+        return known or self.put(usage.unopened(subject))
 
     async def write(self, account: Account) -> Account:
         self.attempts.append(account.name)

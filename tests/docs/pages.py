@@ -49,7 +49,7 @@ class Command:
     @property
     def looks(self) -> bool:
         """Whether it changes nothing, so that it may be typed again until it shows what was waited for."""
-        looks = r"(get|describe|events|explain|wait|fedquota pending)"
+        looks = r"(get|describe|events|explain|wait|fedquota (pending|usage))"
         return bool(re.search(rf"^kubectl( -\S+ \S+| --\S+ \S+)* {looks}\b", self.text))
 
     def matches(self, printed: str) -> bool:

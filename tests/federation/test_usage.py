@@ -1,13 +1,7 @@
 """What users and groups use, as programs and people at terminals are told it, beside what is stored."""
 
-import base64
 import json
-import os
-import ssl
-import subprocess
-import sys
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +10,12 @@ import pytest
 
 from localfed.federation import Federation
 from localfed.guard import Guard
-from localfed.quota import controllers_name
 from tests.federation.manifests import DUPLICATED, deployment, policy
 from tests.federation.people import tenant
 from tests.federation.stage import Stage, eventually
 from tests.federation.teams import Teams, sharing
-from tests.federation.test_monitoring import answer, is_answered, replica
-from tests.federation.tokens import Tokens, issue
+from tests.federation.tokens import Tokens
+from tests.federation.usage import Teller, telling, usage
 
 pytestmark = pytest.mark.federation
 
@@ -37,20 +30,6 @@ LIMITS = [
 def teams(federation: Federation) -> Iterator[Teams]:
     with sharing(federation, {"lab": "8", "shop": "8"}, total={"cpu": "16"}, limits=LIMITS) as found:
         yield found
-
-
-def usage(teams: Teams, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`kubectl fedquota usage`, as an administrator types it."""
-    environment = teams.federation.environment()
-    path = f"{environment['PATH']}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(
-        ["kubectl", "fedquota", "usage", *arguments, "--tree", teams.tree],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={"HOME": str(teams.federation.directory.path), "PATH": path, "KUBECONFIG": environment["KUBECONFIG"]},
-    )
 
 
 def stored(teams: Teams) -> dict[str, tuple[str, int]]:
@@ -83,20 +62,8 @@ def test_what_is_told_is_what_is_stored(teams: Teams, stage: Stage, guard: Guard
     )
     known = stored(teams)
 
-    tokens = issue(stage.federation, stage.namespace)
-    _grant(stage, f"/ws/v1/partition/{teams.tree}/usage/*")
-    authority = stage.federation.kubectl.json(
-        "get", "secret", "federation-quota-authority", "-n", "federation-quota-system"
-    )
-    trusted = ssl.create_default_context(cadata=base64.b64decode(authority["data"]["signing.crt"]).decode())
-    with replica(stage.federation, guard, controllers_name(1), tmp_path / "log") as (root, _, _):
-
-        def ask(path: str, token: str = "", tree: str = teams.tree) -> tuple[int, str]:
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            url = f"{root}/ws/v1/partition/{tree}/usage/{path}"
-            return answer(urllib.request.Request(url, headers=headers), trusted)  # noqa: S310 - loopback
-
-        eventually(lambda: is_answered(lambda: ask("users", tokens.reader)[0] == 200), what="it is ready")
+    with telling(stage, teams.tree, guard, tmp_path / "log") as ask:
+        tokens = ask.tokens
         _who_may_not_is_told_nothing(ask, tokens)
         users = json.loads(ask("users", tokens.reader)[1])
         groups = json.loads(ask("groups", tokens.reader)[1])
@@ -124,7 +91,7 @@ def test_what_is_told_is_what_is_stored(teams: Teams, stage: Stage, guard: Guard
     _the_terminal_shows_the_same(teams, users, groups)
 
 
-def _who_may_not_is_told_nothing(ask: Any, tokens: Tokens) -> None:  # noqa: ANN401 # a function of the test's
+def _who_may_not_is_told_nothing(ask: Teller, tokens: Tokens) -> None:
     for path in ("users", "groups", "user/ann", "group/dev"):
         assert ask(path)[0] == 401
         assert ask(path, "made-up")[0] == 401
@@ -149,11 +116,3 @@ def _the_terminal_shows_the_same(teams: Teams, users: list[Any], groups: list[An
         1,
         f"error: user nobody uses nothing of tree {teams.tree}, and no limit names it\n",
     )
-
-
-def _grant(stage: Stage, path: str) -> None:
-    kubectl = stage.federation.kubectl
-    name = f"usage-{stage.namespace}"
-    kubectl("create", "clusterrole", name, "--verb=get", f"--non-resource-url={path}")
-    whose = [f"--clusterrole={name}", f"--serviceaccount={stage.namespace}:reader"]
-    kubectl("create", "clusterrolebinding", name, *whose)

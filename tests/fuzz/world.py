@@ -25,6 +25,7 @@ from federation_quota.accounting.observation import Observation
 from federation_quota.api.compositeelasticquota import CompositeElasticQuota
 from federation_quota.api.karmadaquota import KarmadaQuota
 from federation_quota.api.meta import Model
+from federation_quota.api.usageaccount import UsageAccount
 from federation_quota.elastic import leaf
 from federation_quota.health import Health
 from federation_quota.identity import Identities
@@ -37,15 +38,21 @@ from federation_quota.kube.quotas import (
     COMPOSITE_ELASTIC_QUOTAS,
     KARMADA_QUOTAS,
     RESOURCE_BINDINGS,
+    USAGE_ACCOUNTS,
     QuotaStore,
     decode_elastic,
     decode_quota,
+    decode_usage,
 )
 from federation_quota.kube.resource import Resource
 from federation_quota.kube.roster import Roster
+from federation_quota.limits import usage
+from federation_quota.limits.hierarchy import ROOT
+from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.room import Room
 from tests.unit.documents import BINDING
 from tests.unit.forests import Mirror, Shared
+from tests.unit.limits import TREE, schemes
 from webhook.advice import Advice
 from webhook.assignment import refuse_assignment
 from webhook.bindings import BindingReview
@@ -138,6 +145,32 @@ def stored_leaf(name: str, runtime: dict[str, str]) -> dict[str, Any]:
 # The one that the stored binding is under.
 LEAF = stored_leaf("team-a", {"cpu": "1000000", "memory": "1Ei"})
 
+# Its owner's limits, and their group's, who have joined accounts as well.
+LIMITS = schemes(
+    {
+        ROOT: [
+            {"users": ["ann"], "maxResources": {"cpu": "1000000", "pods": "2000000000"}},
+            {"groups": ["dev"], "maxResources": {"memory": "1Ei"}, "maxApplications": 10},
+        ]
+    }
+)
+
+
+def stored_account(kind: str, name: str) -> dict[str, Any]:
+    """The account of somebody that the one replica has joined."""
+    subject = Subject(TREE, kind, name)
+    document = usage.manifest(subject)
+    shape = usage.fitted(usage.unopened(subject), LIMITS).shape
+    metadata = {**document["metadata"], "uid": f"uid-{name}", "resourceVersion": "5000"}
+    return {
+        **document,
+        "metadata": metadata,
+        "status": {"shape": shape, "joined": [{"replica": REPLICA, "shape": shape}]},
+    }
+
+
+ACCOUNTS = [stored_account(USER, "ann"), stored_account(GROUP, "dev")]
+
 # A parent with room below it.
 PARENT: dict[str, Any] = {
     "apiVersion": "quota.karmada.io/v1alpha1",
@@ -147,7 +180,11 @@ PARENT: dict[str, Any] = {
 }
 
 
-_MODELS: dict[Resource, type[Model]] = {KARMADA_QUOTAS: KarmadaQuota, COMPOSITE_ELASTIC_QUOTAS: CompositeElasticQuota}
+_MODELS: dict[Resource, type[Model]] = {
+    KARMADA_QUOTAS: KarmadaQuota,
+    COMPOSITE_ELASTIC_QUOTAS: CompositeElasticQuota,
+    USAGE_ACCOUNTS: UsageAccount,
+}
 
 
 class Api:
@@ -261,6 +298,7 @@ class World:
             tasks=self._tasks,
             is_present=lambda: True,
         )
+        accountant.limit(LIMITS)
         mirror.replace([codec.decode_stored_binding(json.dumps(STORED).encode())], 4800)
         self._waiting = waiting = WaitingList(accountant.accounts, mirror, store)
         holding = Holding(
@@ -275,7 +313,7 @@ class World:
             note=waiting.note,
         )
         advice = Advice(accountant, observation, mirror, client)
-        bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note)
+        bindings = BindingReview(accountant, _is_system, would_hold=holding.would_hold, note=waiting.note_in)
         forest, self._changes = Mirror(PARENT), Shared()
         deliberation = Deliberation(forest, self._changes)
         elastic = ElasticReview(forest, deliberation, _is_system, _is_idle)
@@ -291,7 +329,7 @@ class World:
                 hooks.MANAGE_ELASTIC: replace(elastic, is_for_managers=True),
                 hooks.VALIDATE_NAMESPACES: NamespaceReview(deliberation, _is_idle),
                 hooks.VALIDATE_TENANTS: refuse_assignment,
-                hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True),
+                hooks.VALIDATE_WORKS: WorkReview(accountant, client, store, lambda: True, has_leaves=lambda: True),
                 hooks.WARN_WORKLOADS: advice,
                 hooks.DENY_WORKLOADS: replace(advice, denies=True),
             },
@@ -311,6 +349,8 @@ class World:
         for document in QUOTAS:
             self.accountant.learn(decode_quota(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
         self.accountant.learn(decode_elastic(json.dumps(self.api.put(copy.deepcopy(LEAF))).encode()))
+        for document in ACCOUNTS:
+            self.accountant.learn(decode_usage(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
         url = self._server.make_url(path).with_query(timeout="3s")
         with capture_logs() as lines:
             # Far beyond what the server may take: it would be a hang.

@@ -153,14 +153,22 @@ class World:
         draw = self.random
         if draw.random() < 0.25:
             name = draw.choice(PARENTS)
-            return Wish(COMPOSITE, name, None if draw.random() < 0.5 else {"min": {"cpu": draw.choice([4, 10])}})
+            parent: Object = {"min": {"cpu": draw.choice([4, 10])}, **self._limits()}
+            return Wish(COMPOSITE, name, None if draw.random() < 0.5 else parent)
         namespace = draw.choice(NAMESPACES)
-        spec: Object | None = {"parent": draw.choice(PARENTS), "min": {"cpu": draw.randint(1, 8)}}
+        spec: Object | None = {"parent": draw.choice(PARENTS), "min": {"cpu": draw.randint(1, 8)}, **self._limits()}
         if draw.random() < 0.25:
             spec = None
         if draw.random() < 0.3:
             return Wish(COMPOSITE, f"team-{namespace}", spec and {**spec, "namespaces": [namespace]})
         return Wish(ELASTIC, f"{namespace}/quota", spec)
+
+    def _limits(self) -> Object:
+        """Now and then one of a user, who may have no more below than above."""
+        if self.random.random() < 0.6:
+            return {}
+        most = {"cpu": self.random.randint(1, 3)}
+        return {"limits": [{"users": [self.random.choice(["ann", "*"])], "maxResources": most}]}
 
     async def _ask_for(self, wish: Wish) -> None:
         """One request to the API server: reviewed, and stored if nothing has changed since."""

@@ -33,7 +33,7 @@ from federation_quota.limits.scheme import NO_LIMITS, Schemes
 from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.resources import Resources
 from federation_quota.stamp import Owner
-from tests.conformance.bookstore import as_stored, opened
+from tests.conformance.bookstore import as_stored
 
 NAMESPACE = "shop"
 # Beside its quotas there are elastic leaves in some worlds, which have bindings of that one, too.
@@ -194,7 +194,7 @@ class World:
             if domain.is_namespace(place) and ask.new.owner is not None:
                 reservation = replace(ask.reservation, binding=f"{place}/{ask.binding}")
                 for subject in counting_for(ask.new.owner):
-                    account = usage.fitted(opened(subject), schemes)
+                    account = usage.fitted(usage.unopened(subject), schemes)
                     if account.lens.cost(ask.new):
                         self.decided(account, reservation)
 
@@ -275,7 +275,9 @@ class SimulatedStore:
         if self._replica in world.departed:
             raise UnreachableError
         world.note("opened")
-        return world.accounts.get(subject.account) or world.store_account(replace(opened(subject), uid=world.uid()))
+        return world.accounts.get(subject.account) or world.store_account(
+            replace(usage.unopened(subject), uid=world.uid())
+        )
 
     async def is_stored(self, account: Account) -> bool:
         stored = await self.read(account.namespace, account.name)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from federation_quota.kube import codec, error
 from federation_quota.kube.client import Client
 from federation_quota.kube.resource import Resource
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask
 
 TEAM = "team-a"
@@ -82,9 +83,19 @@ class Books:
     answers: Answer | Exception = Allowed()  # noqa: RUF009 - frozen
     asks: list[Ask] = field(default_factory=list)
     is_stuck: bool = False
+    owners: list[Account] = field(default_factory=list)  # of whom everything is
+    limits_are_new: bool = False  # than this replica knows them
+    may_exceed: Callable[[str, str], bool] = lambda _place, _name: False  # as it was last asked
 
     def accounts(self, namespace: str) -> list[Account]:
         return [account for account in self.known if account.namespace == namespace]
+
+    def charged(self, _claim: Claim) -> list[Account]:
+        return self.owners
+
+    async def limits_stand(self, _account: Account, _names: Collection[str]) -> bool:
+        await asyncio.sleep(0)
+        return not self.limits_are_new
 
     async def read(self, _namespace: str, name: str) -> Account | None:
         await asyncio.sleep(0)
@@ -93,8 +104,11 @@ class Books:
             raise found
         return found
 
-    async def answer(self, asks: Mapping[str, Ask], *, dry_run: bool, **_options: object) -> Answer:
+    async def answer(
+        self, asks: Mapping[str, Ask], *, dry_run: bool, may_exceed: Callable[[str, str], bool], **_options: object
+    ) -> Answer:
         assert dry_run
+        self.may_exceed = may_exceed
         self.asks += asks.values()
         if isinstance(self.answers, Exception):
             raise self.answers

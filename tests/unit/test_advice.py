@@ -22,9 +22,11 @@ from federation_quota.ledger.judging import Exceeded
 from federation_quota.ledger.view import Entry
 from federation_quota.quantity import parse
 from federation_quota.resources import Resources
-from federation_quota.stamp import QUOTA_NAME_LABEL
+from federation_quota.stamp import OWNER_ANNOTATION, QUOTA_NAME_LABEL
 from tests.unit.accounts import claim, creation, holding, quota
 from tests.unit.documents import BINDING
+from tests.unit.limits import ANN, limited, owned, schemes
+from tests.unit.limits import account as usage_account
 from tests.unit.reviews import TEAM, Api, Books, behaving, review, soon
 from webhook.advice import Advice
 from webhook.leaves import Leaves
@@ -337,3 +339,46 @@ class TestTrees:
         adviser = UnderTree(team(max={"cpu": "1"}), denies=True)
         adviser.labels = error.NoAnswerError("cut off")
         assert await adviser(deployment(4)) == ALLOWED
+
+
+def anns(new: dict[str, Any], text: str = '{"user":"ann","groups":["dev"]}') -> dict[str, Any]:
+    return {**new, "metadata": {**new["metadata"], "annotations": {OWNER_ANNOTATION: text}}}
+
+
+class TestLimits:
+    known = schemes({"dept": [limited("ann", cpu=6)]}, ["team"])
+
+    def under(self, *, denies: bool = False, has: int = 0) -> UnderTree:
+        """The hook where ann may have 6, and has so much."""
+        under = UnderTree(team(100, max={"cpu": "100"}), denies=denies)
+        under.books.owners = [usage_account(self.known)]
+        view = under.advice.observation.view
+        view.charge_to(self.known.domains)
+        if has:
+            view.upsert("elsewhere", "hers", Entry("u", 2, owned(ANN, {"cpu": has, "pods": 1}, "team")))
+        return under
+
+    async def test_what_is_too_much_for_its_owner_is_told(self) -> None:
+        assert await self.under()(anns(deployment(6))) == ALLOWED
+        assert (await self.under(has=4)(anns(deployment(3)))).warnings == (
+            "limit of user ann in tree lab: 3 more cpu on dept asked for, 4 of 6 used: if propagated, it will not be "
+            "scheduled until something is freed",
+        )
+        (told,) = (await self.under()(anns(deployment(7)))).warnings
+        assert told.endswith("it will not be scheduled until the limit is raised")
+
+    @pytest.mark.parametrize(
+        "new", [deployment(7), anns(deployment(7), "nobody"), anns(deployment(7), '{"user":"bob"}')]
+    )
+    async def test_what_is_nobodys_or_somebody_elses_is_not_talked_about(self, new: dict[str, Any]) -> None:
+        assert await self.under()(new) == ALLOWED
+
+    async def test_it_is_refused_where_the_namespace_asks_for_that(self) -> None:
+        under = self.under(denies=True)
+        (account,) = under.books.owners
+        exceeded = (Exceeded("cpu@dept", parse(7), parse(0), parse(6)),)
+        under.books.answers = Denied(Denial(account.name, exceeded, account.namespace, account.title))
+        verdict = await under(anns(deployment(7)))
+        assert (verdict.code, verdict.reason) == (403, "QuotaExceeded")
+        assert [(one.new.owner, one.new.leaf) for one in under.books.asks] == [(ANN, "team")]
+        assert not under.books.may_exceed(account.namespace, account.name)

@@ -114,7 +114,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: Said) -> None
     assert "nowhere.yaml: No such file or directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["import"], ["import", "yunikorn", "-f", "x"], ["import", "nos"]])
+@pytest.mark.parametrize("arguments", [[], ["import"], ["import", "astrology", "-f", "x"], ["import", "nos"]])
 def test_who_asks_for_something_else_is_told_what_there_is(arguments: list[str], capsys: Said) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)

@@ -10,10 +10,11 @@ from federation_quota import dispatch
 from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
 from federation_quota.dispatch import Moved, Overreach
 from federation_quota.quantity import parse
-from federation_quota.resources import Resources
+from federation_quota.resources import NOTHING, Resources
 from federation_quota.stamp import NO_STAMP, Stamp
 from federation_quota.workload import REPLICAS, Excess
 from tests.unit.accounts import of_class, quota
+from tests.unit.limits import ANN, LEAF, account, limited, schemes
 
 TEMPLATE = TemplateRef("apps/v1", "Deployment", "team", "web")
 BINDING = Binding(
@@ -114,3 +115,31 @@ def test_coming_closer(before: Sequence[Overreach], after: Sequence[Overreach], 
 def test_an_account_of_objects_alone_does_not_mind_pods() -> None:
     assert not dispatch.minds_pods(quota(limits={"services": 1, "count/deployments.apps": 2}).lens)
     assert dispatch.minds_pods(quota(limits={"services": 1, "pods": 2}).lens)
+
+
+OWNED = replace(BINDING, stamp=Stamp(resource="deployments", owner=ANN, leaf=LEAF), assigned=BINDING.demand)
+
+
+@pytest.mark.parametrize(
+    ("found", "binding", "limits", "minded"),
+    [
+        (manifest(replicas=3), OWNED, limited("ann", cpu=9), [excess(REPLICAS, 3, 2)]),
+        (manifest(requests={"cpu": "2"}), OWNED, limited("*", cpu=9), [excess("cpu", 2, 1)]),
+        (manifest(replicas=3), OWNED, limited("ann", memory=9), []),
+        (manifest(replicas=3), OWNED, limited("bob", cpu=9), []),
+        (manifest(replicas=3), replace(OWNED, stamp=BINDING.stamp), limited("ann", cpu=9), []),
+        (manifest(replicas=3), OWNED, limited("ann", applications=1), []),
+        (
+            manifest(replicas=1),
+            replace(OWNED, replicas=0, demand=NOTHING, assigned=NOTHING, clusters=(ClusterShare("m1", 0),)),
+            limited("ann", applications=1),
+            [excess(REPLICAS, 1, 0)],
+        ),
+    ],
+    ids=["named", "wildcard", "another resource", "somebody else's", "nobody's", "no more applications", "one more"],
+)
+def test_a_limit_of_a_user_is_minded_for_what_is_theirs(
+    found: dict[str, Any], binding: Binding, limits: dict[str, Any], minded: Sequence[Overreach]
+) -> None:
+    lens = account(schemes({"dept": [limits]})).lens
+    assert dispatch.overreach(found, binding, "m1", lens) == minded

@@ -289,3 +289,47 @@ def test_in_a_fair_tree_what_is_freed_bit_by_bit_is_left_to_whoever_has_a_right_
     assert displaced(found) == ["aa"]
     # 20 are free, and too few for the one: whoever could take them has no right to that much.
     assert found.raises == {}
+
+
+# Limits of users and groups
+
+
+def test_what_waits_for_somebodys_limit_takes_no_turn_and_nothing_is_kept_idle_for_it() -> None:
+    anns, bobs = binding("anns", 80, held=True, priority=9), binding("bobs", 30, held=True)
+    found = look(leaf(0, anns, bobs), leaf(0), limited={"team/anns": "her limit"})
+    assert found.raises == {"a": {"cpu": 30_000}}
+    found = look(leaf(100, anns, bobs), leaf(0), limited={"team/anns": "her limit"})
+    assert names(found.releases) == ["bobs"]
+    assert found.hindered == {}, "it is not for want of room, and displaces nobody"
+
+
+def test_what_has_no_clusters_for_somebodys_limit_keeps_no_room() -> None:
+    stuck = binding("stuck", 40, scheduled_reason="QuotaExceeded")
+    other = binding("other", 40, held=True)
+    found = look(leaf(40, stuck, other), leaf(0))
+    assert (names(found.releases), names(found.wakes)) == ([], ["stuck"])
+    asks = (Ask("team/stuck", some(60), LATER),)
+    found = look(leaf(40, stuck, other, asks=asks), leaf(0), limited={"team/stuck": "a limit"})
+    assert (names(found.releases), names(found.wakes)) == (["other"], [])
+    assert found.raises == {}, "not even what it was refused for want of room is kept for it"
+
+
+def test_where_giving_way_is_the_rule_nobody_gives_way_to_what_a_limit_keeps_back() -> None:
+    held = binding("anns", 50, held=True)
+    fair = replace(ROOT, mode="FairShare")
+    seen = Situation(TWO, {"a": leaf(0, held), "b": leaf(100, running("much", 100))}, fair, NOW)
+    b = replace(
+        seen.leaves["b"], bindings=tuple(replace(one, stamp=Stamp(leaf="b")) for one in seen.leaves["b"].bindings)
+    )
+    seen = replace(seen, leaves={"a": seen.leaves["a"], "b": b})
+    assert displaced(plan(seen)) == ["much"]
+    assert displaced(plan(replace(seen, limited={"team/anns": "her limit"}))) == []
+
+
+def test_a_planner_takes_in_that_a_limit_keeps_somebody_back_where_its_leaf_is_touched() -> None:
+    planner, held = Planner(), binding("anns", 30, held=True)
+    seen = Situation(TWO, {"a": leaf(0, held), "b": leaf(0)}, ROOT, NOW)
+    assert planner.plan(seen).raises == {"a": {"cpu": 30_000}}
+    back = planner.plan(replace(seen, limited={"team/anns": "her limit"}, touched=frozenset({"a"})))
+    assert back.raises == {}
+    assert planner.plan(replace(seen, touched=frozenset({"a"}))).raises == {"a": {"cpu": 30_000}}

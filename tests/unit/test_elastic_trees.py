@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from controllers.elastic.counting import Counting
 from controllers.elastic.trees import YOUNG_SECONDS, TreeController
 from controllers.elastic.watching import Watching
+from controllers.limits import Limits
 from controllers.reporting import Reporting
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import ConflictError, UnreachableError
@@ -25,10 +27,17 @@ from federation_quota.kube.client import Client
 from federation_quota.kube.forest import Table
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.audit import Audit
+from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
+from federation_quota.ledger.reservation import Reservation
+from federation_quota.limits import limit, usage
+from federation_quota.limits.hierarchy import ROOT, Level
+from federation_quota.limits.scheme import Schemes
+from federation_quota.limits.subject import USER, Subject
 from federation_quota.pod import Footprint, Workload
 from federation_quota.resources import NOTHING, Resources
-from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, Stamp
+from federation_quota.stamp import CAPACITY_LABEL, HELD_LABEL, Owner, Stamp
 from tests.conformance.bookstore import in_simulated_time
 from tests.unit import waiters
 from tests.unit.test_waking import DISCOVERY, Journal
@@ -162,9 +171,9 @@ class Stand:
 
         asyncio.get_running_loop().call_later(0.01, heard)
 
-    def put(self, name: str, cpu: int, team: str = "a", *, priority: int = 0) -> Binding:
+    def put(self, name: str, cpu: int, team: str = "a", *, priority: int = 0, owner: Owner | None = None) -> Binding:
         """A new binding, held as the webhook would."""
-        stamp = Stamp(priority=priority, leaf=f"{team}/q")
+        stamp = Stamp(priority=priority, leaf=f"{team}/q", owner=owner)
         made = waiters.binding(name, cpu, version=self.version(), is_held=True, is_suspended=True, stamp=stamp)
         self.mirror.upsert(made)
         return made
@@ -330,3 +339,105 @@ async def test_what_runs_is_said_beside_what_was_admitted() -> None:
         await until(lambda: says("running") == {"cpu": "50"})
         assert (says("runningSummary"), says("clusters")) == ("cpu: 50", [{"name": "m1", "running": {"cpu": "50"}}])
         assert stand.used() == "80", "nothing is decided by it"
+
+
+def with_limits(stand: Stand, cpu: int) -> Limits:
+    """The same stand, where ann may have so much of it."""
+    limits = Limits(stand.observation, stand.mirror, Audit())
+    levels = [Level(ROOT, limits=limit.read({"limits": [{"users": ["ann"], "maxResources": {"cpu": cpu}}]}))]
+    levels += [Level(name) for name in stand.shelf.accounts]
+    limits.limit(Schemes.of({"default": levels}))
+    stand.watching._hindered = limits.hindered
+    stand.controller._fitting = limits.fitting
+    return limits
+
+
+@in_simulated_time
+async def test_what_a_users_limit_would_refuse_is_not_released_before_her_use_falls_and_keeps_nobody_waiting() -> None:
+    stand = Stand(40, 60)
+    with_limits(stand, 50)
+    async with stand.leading():
+        first = stand.put("first", 30, owner=Owner("ann"))
+        await until(lambda: stand.used() == "30")
+        stand.put("second", 30, "b", priority=9, owner=Owner("ann"))
+        stand.put("third", 40, "b")
+        await until(lambda: stand.used("b") == "40")
+        await asyncio.sleep(60)
+        assert stand.held() == ["second"]
+        assert [name for name, body in stand.server.patches if "spec" in body] == ["first", "third"], "never tried"
+        said = [text for _, reason, text in stand.said.said if reason == "Held" and "limit of user ann" in text]
+        assert said, "she is told why"
+        stand.mirror.delete(replace(stand.mirror.bindings[first.key], version=stand.version()))
+        await until(lambda: stand.held() == [], 3)
+
+
+@in_simulated_time
+async def test_of_several_that_fit_one_by_one_no_more_are_released_than_together() -> None:
+    stand = Stand(40, 60)
+    with_limits(stand, 50)
+    async with stand.leading():
+        for number in range(4):
+            stand.put(f"w{number}", 20, "ab"[number % 2], owner=Owner("ann"))
+        await asyncio.sleep(60)
+        assert len(stand.held()) == 2
+        assert len([name for name, body in stand.server.patches if "spec" in body]) == 2, "none was tried in vain"
+
+
+@in_simulated_time
+async def test_an_account_of_which_something_is_new_wakes_who_waits_for_it() -> None:
+    stand = Stand(40, 60)
+    limits = with_limits(stand, 50)
+    subject = Subject("default", USER, "ann")
+    elsewhere = Claim(Resources.parse({"cpu": 30, "pods": 1}), leaf="a/q", owner=Owner("ann"))
+    empty = replace(usage.unopened(subject), uid="u", version="1")
+    taken = empty.with_reservations([Reservation("id", "x/y", elsewhere, uid="uid-y")])
+    limits.accounts.upsert(taken)
+    async with stand.leading():
+        stand.put("web", 30, owner=Owner("ann"))
+        await asyncio.sleep(10)
+        assert stand.held() == ["web"]
+        limits.accounts.upsert(replace(empty, version="2"))
+        stand.controller.owner_changed("default")
+        await until(lambda: stand.held() == [], 2)
+        stand.controller.owner_changed("default")  # nobody waits: nothing is to be done
+
+
+@in_simulated_time
+async def test_who_was_tried_in_vain_before_does_not_rest_once_there_is_room() -> None:
+    stand = Stand(40, 60)
+    with_limits(stand, 50)
+    async with stand.leading():
+        stand.server.refused = {"web-deployment"}
+        stand.put("web", 30, owner=Owner("ann"))
+        await asyncio.sleep(40)  # by now it rests for long
+        other = stand.put("other", 40, "b", owner=Owner("ann"))
+        await until(lambda: stand.used("b") == "40")
+        stand.server.refused = set()
+        await asyncio.sleep(1)
+        assert stand.held() == ["web"]
+        stand.mirror.delete(replace(stand.mirror.bindings[other.key], version=stand.version()))
+        await until(lambda: stand.held() == [], 1)
+
+
+@in_simulated_time
+async def test_where_it_takes_long_to_see_whom_limits_keep_back_that_is_not_done_again_at_every_event() -> None:
+    stand = Stand(40, 60)
+    limits = with_limits(stand, 50)
+    looks: list[float] = []
+
+    def slow(tree: str, held: Iterable[Binding]) -> Mapping[str, str]:
+        looks.append(asyncio.get_running_loop().time())
+        time.sleep(0.03)  # real time: as if there were thousands
+        return limits.hindered(tree, held)
+
+    async with stand.leading():
+        first = stand.put("first", 30, owner=Owner("ann"))
+        stand.put("second", 30, owner=Owner("ann"))
+        await until(lambda: stand.used() == "30")
+        stand.watching._hindered = slow
+        for _ in range(50):
+            stand.controller.account_changed("a/q")
+            await asyncio.sleep(0.02)
+        assert 1 < len(looks) < 8
+        stand.mirror.delete(replace(stand.mirror.bindings[first.key], version=stand.version()))
+        await until(lambda: stand.held() == [], 2)

@@ -8,10 +8,13 @@ from federation_quota.elastic.underway import Identity
 from federation_quota.kube.client import Client
 from federation_quota.kube.forest import ForestMirror, Ledgers
 from federation_quota.kube.mirrors import QuotaMirror
-from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS
+from federation_quota.kube.quotas import COMPOSITE_ELASTIC_QUOTAS, ELASTIC_QUOTAS, QUOTA_TREES
 from federation_quota.kube.reflector import Reflector
 from federation_quota.kube.resource import Resource
+from federation_quota.limits.scheme import NO_LIMITS, Schemes
 from tests.unit.forests import Nowhere
+
+ANNS = {"users": ["ann"], "maxResources": {"cpu": 4}}
 
 
 class Both:
@@ -70,3 +73,31 @@ def test_a_store_that_went_back_is_told_of_by_kind() -> None:
     assert on_rewind is not None
     on_rewind(9, 1)
     assert both.rewound == [ELASTIC_QUOTAS]
+
+
+def test_limits_are_told_of_as_often_as_they_change_and_no_more() -> None:
+    told: list[Schemes] = []
+    mirror = ForestMirror(cast(Client, Nowhere()), on_limits=told.append)
+    elastic, composite, trees = (
+        next(one for one in mirror.reflectors if one.resource == resource)
+        for resource in (ELASTIC_QUOTAS, COMPOSITE_ELASTIC_QUOTAS, QUOTA_TREES)
+    )
+    assert mirror.roots is trees
+    dept = {"metadata": {"name": "dept", "uid": "u", "generation": 1}, "spec": {"limits": [ANNS]}}
+    elastic._sink.replace([elastic._decode(quota("q", "team"))], 7)
+    assert told == [], "nothing is limited"
+    composite._sink.replace([composite._decode(json.dumps(dept).encode())], 8)
+    assert (set(told[-1].by_tree), set(told[-1].quotas)) == ({"default"}, {"team/q", "dept"})
+    elastic._sink.upsert(elastic._decode(quota("q", "team", version=9)))
+    assert len(told) == 1, "of its status nothing of this depends"
+    elastic._sink.upsert(elastic._decode(quota("other", "team", version=10)))
+    assert (len(told), told[-1].knows("team/other")) == (2, True)
+    lab = {"metadata": {"name": "lab", "uid": "t", "generation": 4}, "spec": {"total": {"cpu": 1}, "limits": [ANNS]}}
+    trees._sink.replace([trees._decode(json.dumps(lab).encode())], 11)
+    assert told[-1].by_tree.keys() == {"default", "lab"}
+    assert mirror.identity("lab", "") == Identity("t", 4)
+    assert mirror.identity("default", "dept") == Identity("u", 1)
+    assert mirror.identity("default", "") is None
+    trees._sink.delete(trees._decode(json.dumps(lab).encode()))
+    composite._sink.delete(composite._decode(json.dumps(dept).encode()))
+    assert told[-1] == NO_LIMITS

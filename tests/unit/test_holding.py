@@ -354,7 +354,7 @@ async def test_a_refusal_is_noted_or_to_be_held(
         Refusing(),
         "system".__eq__,
         would_hold=lambda _new, _old, quota: would_hold and quota == "q",
-        note=lambda quota, new, old, message: noted.append((quota, new.key.name, old, message)),
+        note=lambda _place, quota, new, old, message: noted.append((quota, new.key.name, old, message)),
     )
     request = codec.AdmissionRequest(
         uid="1",

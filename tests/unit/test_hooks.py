@@ -4,6 +4,8 @@ from typing import Any
 
 from federation_quota import api, hooks, names
 from federation_quota.group_resource import WORKLOADS, GroupResource
+from tests.unit.reviews import review
+from webhook.writers import refuse_account
 
 
 def webhooks(configuration: str) -> dict[str, dict[str, Any]]:
@@ -106,3 +108,19 @@ def test_kinds_of_ones_own_have_owners_too() -> None:
         (["batch.volcano.sh"], ["jobs"]),
         (["batch.volcano.sh"], ["jobs", "jobs/*"]),
     ]
+
+
+def test_accounts_are_guarded_from_everybody_but_us() -> None:
+    configurations = hooks.configurations("https://x", b"ca", ["ours"])
+    (hook,) = [one for owner in configurations for one in owner["webhooks"] if one["name"] == hooks.ACCOUNTS_HOOK]
+    assert hook["rules"][0]["resources"] == ["usageaccounts", "usageaccounts/status"]
+    assert hook["rules"][0]["scope"] == "Cluster"
+    assert {one["name"]: one["expression"] for one in hook["matchConditions"]}["not-by-us"] == (
+        '!(request.userInfo.username in ["ours"])'
+    )
+
+
+async def test_whoever_is_brought_to_the_guard_of_accounts_is_refused_and_told_what_to_change() -> None:
+    verdict = await refuse_account(review({}, resource="usageaccounts", name="lab.user.ann"), 0.0)
+    assert (verdict.code, verdict.reason) == (403, "Forbidden")
+    assert "UsageAccount lab.user.ann is written by federation-quota alone: change the limits" in verdict.message

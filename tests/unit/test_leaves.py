@@ -359,7 +359,7 @@ async def test_what_a_leaf_refuses_becomes_an_ask_and_waits_for_no_other_quota(d
         cast(Accountant, Judge(DENIED)),
         "system".__eq__,
         would_hold=lambda _new, _old, _quota: True,  # a KarmadaQuota may have the leaf's name
-        note=lambda quota, *_: waiting.append(quota),
+        note=lambda _place, quota, *_: waiting.append(quota),
         note_ask=lambda name, new: asked.append((name, str(new.assigned["cpu"]))),
     )
     old = stamped(BINDING, "team")

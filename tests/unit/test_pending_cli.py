@@ -1,5 +1,7 @@
 """`kubectl fedquota pending`: who waits, for what, and why."""
 
+from dataclasses import replace
+
 from federation_quota import waiting
 from federation_quota.cli.pending import Row, rows, table
 from federation_quota.pending import Pending
@@ -48,3 +50,10 @@ def test_columns_stand_below_each_other() -> None:
     lines = table(rows([binding("w", note=NOTE), binding("a-long-name", note=NOTE)], [])).splitlines()
     assert lines[0].split() == ["NAMESPACE", "BINDING", "WAITS", "FOR", "SINCE", "WHY"]
     assert len({line.index("validator") for line in lines[1:]} | {lines[0].index("WAITS")}) == 1
+
+
+def test_who_waits_for_the_limit_of_a_user_or_group_is_there_too() -> None:
+    listed = [replace(waiter("web", 3), binding="shop/web-deployment", message="exceeded")]
+    spec = {"tree": "lab", "kind": "User", "name": "ann"}
+    found = rows([], [], [{"spec": spec, "status": {"waiting": waiting.write(listed)}}, {"spec": spec}])
+    assert found == [Row("shop", "web-deployment", "limit of user ann", "2026-01-01T00:00:00Z", "exceeded")]

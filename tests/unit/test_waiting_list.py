@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from federation_quota import karmadaquota, waiting
 from federation_quota.binding import Binding
 from federation_quota.kube.mirrors import BindingMirror
+from federation_quota.stamp import Stamp
 from tests.conformance.bookstore import in_simulated_time
+from tests.unit.limits import ANN, LEAF, limited, schemes
+from tests.unit.limits import account as usage_account
 from tests.unit.waiters import QuotaShelf, binding, mirror, quota
-from webhook.notes import COALESCE_SECONDS, REMEMBERED_SECONDS
+from webhook.notes import COALESCE_SECONDS, PACE_SECONDS, REMEMBERED_SECONDS
 from webhook.waiting import WaitingList
 
 
@@ -65,8 +69,10 @@ async def test_at_most_one_write_in_a_while() -> None:
         for number in range(100):
             replica.refuse(binding(f"w{number}", 3))
             await asyncio.sleep(0.01)
+            if number == 50:
+                assert 10 < len(replica.shelf.listed()) < 30, "the first are told at once"
         await settle()
-        assert replica.shelf.writes <= 1 / COALESCE_SECONDS + 2
+        assert replica.shelf.writes == 2
         assert len(replica.shelf.listed()) == 100
 
 
@@ -96,7 +102,7 @@ async def test_who_is_struck_off_just_as_it_is_refused_again_is_noted_once_more(
         await settle()
         replica.refuse(binding("web", 3))
         replica.strike("web")
-        await settle()
+        await settle(PACE_SECONDS)
         assert replica.shelf.listed() == ["web"]
         replica.strike("web")
         await settle()
@@ -136,7 +142,7 @@ async def test_who_has_arrived_meanwhile_is_not_noted_again() -> None:
             await settle()
             replica.bindings.upsert(after)
             replica.strike("web")
-            await settle()
+            await settle(PACE_SECONDS)
             assert replica.shelf.listed() == (["web"] if waits else []), (new, after)
 
 
@@ -190,3 +196,23 @@ async def test_a_list_that_is_full_is_left_alone_by_those_who_come_last() -> Non
         replica.refuse(binding("late", 3))
         await settle(5)
         assert replica.shelf.writes == written
+
+
+@in_simulated_time
+async def test_who_is_refused_by_a_limit_is_noted_in_the_account_with_where_it_would_stand() -> None:
+    _, view = mirror()
+    anns = usage_account(schemes({"dept": [limited("ann", cpu=4)]}))
+    shelf = QuotaShelf(anns, usage_account(schemes({"dept": [limited("bob", cpu=4)]}), "bob"))
+    found = WaitingList(lambda place: [one for one in shelf.accounts.values() if one.namespace == place], view, shelf)
+    shelf.on_stored.append(found.learn)
+    refused = binding("web", 5, stamp=Stamp(resource="deployments", owner=ANN, leaf=LEAF))
+    found.note_in(anns.namespace, anns.name, refused, None, "exceeded limit")
+    await found.drain(1.0)
+    (waiter,) = waiting.listed(shelf.accounts[anns.name])
+    assert (waiter.binding, waiter.claim.leaf, waiter.message) == (str(refused.key), LEAF, "exceeded limit")
+    assert anns.lens.cost(waiter.claim), "whoever looks for room for it finds what it costs there"
+    assert shelf.writes == 1
+    view.upsert(replace(refused, version=20))
+    found.learn(shelf.put(waiting.relisted(shelf.accounts[anns.name], ())))
+    await found.drain(1.0)
+    assert waiting.listed(shelf.accounts[anns.name]) == (), "it is there by now, and waits for nothing"

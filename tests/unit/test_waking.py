@@ -13,15 +13,23 @@ import pytest
 from controllers import waking
 from controllers.reporting import Reporting
 from controllers.waking import FLIGHT_SECONDS, MOST_WAKES, WakingController
+from federation_quota import waiting
 from federation_quota.binding import Binding
 from federation_quota.kube import error
 from federation_quota.kube.client import Client
 from federation_quota.kube.correlation import Reference
 from federation_quota.kube.events import Recorder
+from federation_quota.kube.mirrors import claim
 from federation_quota.ledger.account import Account
+from federation_quota.limits import usage
+from federation_quota.limits.hierarchy import ROOT
+from federation_quota.limits.scheme import NO_LIMITS
+from federation_quota.limits.subject import USER, Subject
+from federation_quota.stamp import Stamp
 from federation_quota.waiting import Waiter
 from tests.conformance.bookstore import in_simulated_time
-from tests.unit.waiters import QuotaShelf, binding, mirror, quota, waiter
+from tests.unit.limits import ANN, LEAF, TREE, limited, schemes
+from tests.unit.waiters import NAMESPACE, QuotaShelf, binding, mirror, quota, waiter
 
 DISCOVERY = {
     "kind": "APIGroupDiscoveryList",
@@ -440,3 +448,52 @@ async def test_what_happens_to_a_quota_is_said_on_it() -> None:
             ("OverLimit", "more is used than its limit of cpu allows (cpu"),
             ("WithinLimit", "no more is used than it allows (None)"),
         ]
+
+
+# Limits of users and groups
+
+
+LIMITS = schemes({ROOT: [limited("ann", cpu=10)]})
+
+
+def anns(*waiters: Waiter) -> Account:
+    """Her account, with these on its list."""
+    stored = usage.manifest(Subject(TREE, USER, "ann"))
+    stored["metadata"] |= {"uid": "u", "resourceVersion": "50"}
+    listed = [
+        replace(one, binding=f"{NAMESPACE}/{one.binding}", claim=replace(one.claim, leaf=LEAF)) for one in waiters
+    ]
+    return usage.fitted(usage.read({**stored, "status": {"waiting": waiting.write(listed)}}), LIMITS)
+
+
+@in_simulated_time
+async def test_who_waits_for_a_users_limit_is_woken_when_her_use_falls_and_when_the_limit_goes() -> None:
+    runs = replace(USED, stamp=Stamp(leaf=LEAF, owner=ANN))
+    async with leading(runs, accounts=[]) as world:
+        world.controller._observation.charge_to(LIMITS.domains)
+        world.controller.quota_stored(anns(waiter("web", 6)))
+        await settle()
+        assert world.server.woken == []
+        world.controller._observation.delete(*runs.key, runs.uid, 120)
+        world.controller.owners_changed(LIMITS.domains(claim(runs)))
+        await settle(0.1)
+        assert world.server.woken == ["web"]
+        assert ("Deployment", "Woken") in {one[:2] for one in world.journal.said}
+    async with leading(runs, accounts=[]) as world:
+        world.controller._observation.charge_to(LIMITS.domains)
+        world.controller.quota_stored(anns(waiter("web", 6)))
+        await settle()
+        world.controller.fit(NO_LIMITS)
+        await settle(0.1)
+        assert world.server.woken == ["web"]
+
+
+@in_simulated_time
+async def test_who_could_not_be_scheduled_for_a_limit_is_not_taken_for_lost() -> None:
+    runs = replace(USED, stamp=Stamp(leaf=LEAF, owner=ANN))
+    stuck = binding("web", 2, scheduled_reason="QuotaExceeded")
+    async with leading(runs, stuck, accounts=[]) as world:
+        world.controller._observation.charge_to(LIMITS.domains)
+        world.controller.quota_stored(anns(waiter("web", 6)))
+        await settle(100)
+        assert world.server.woken == []

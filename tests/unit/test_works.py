@@ -1,5 +1,6 @@
 """The guard on Works: what it reads before it answers, and what it says."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ from federation_quota.kube import codec, error
 from federation_quota.ledger.account import Account
 from tests.unit.accounts import of_class, quota
 from tests.unit.documents import BINDING
+from tests.unit.limits import account as usage_account
+from tests.unit.limits import limited, schemes
 from tests.unit.reviews import TEAM, Api, Books, behaving, review, soon
 from webhook.review import ALLOWED, Verdict
 from webhook.works import WorkReview
@@ -44,12 +47,18 @@ class Guard:
         binding: dict[str, Any] | Exception | None = BINDING,
         is_present: bool = True,
         is_warning_only: bool = False,
+        owners: Iterable[Account] = (),
     ) -> None:
         self.api = Api({"web-deployment": binding} if binding else {})
-        books = Books([account], {account.name: stored or account})
+        books = Books([account], {account.name: stored or account}, owners=list(owners))
         self.books = books
         self.review = WorkReview(
-            books.accountant, self.api.client, cast(Store, books), lambda: is_present, is_warning_only
+            books.accountant,
+            self.api.client,
+            cast(Store, books),
+            lambda: is_present,
+            is_warning_only,
+            has_leaves=lambda: bool(books.owners),
         )
 
     async def __call__(self, new: dict[str, Any], old: dict[str, Any] | None = None) -> Verdict:
@@ -74,8 +83,8 @@ async def test_more_is_refused_with_all_that_one_needs_to_know(manifest: dict[st
     verdict = await Guard()(work(manifest))
     assert (verdict.is_allowed, verdict.code, verdict.reason) == (False, 403, "QuotaExceeded")
     assert verdict.message == (
-        f"cluster m1 would get {told}: more than quota q admitted {TEAM}/web-deployment with. Free or raise the "
-        "quota, lower what the workload asks for, or change the OverridePolicy that raises it."
+        f"cluster m1 would get {told}: more than quota q admitted {TEAM}/web-deployment with. Free or raise it, "
+        "lower what the workload asks for, or change the OverridePolicy that raises it."
     )
     assert [one["message"] for one in verdict.causes] == told.split("; ")
 
@@ -165,3 +174,31 @@ async def test_what_cannot_be_read_is_refused_with_the_reason() -> None:
     assert "'lots' is not a quantity" in verdict.message
     with pytest.raises(codec.CodecError):
         await Guard()({"metadata": {}})
+
+
+ELSEWHERE = replace(QUOTA, namespace="elsewhere")
+ANNS = usage_account(schemes({"dept": [limited("ann", cpu=9)]}))
+
+
+async def test_a_limit_of_its_users_stands_in_the_way_whether_or_not_there_is_an_account_yet() -> None:
+    guard = Guard(ELSEWHERE, owners=[ANNS])
+    assert await guard(work(deployment())) == ALLOWED
+    verdict = await guard(work(deployment(4)))
+    assert (verdict.code, verdict.reason) == (403, "QuotaExceeded")
+    assert f"more than limit of user ann in tree lab admitted {TEAM}/web-deployment with" in verdict.message
+    assert ANNS.name not in guard.books.stored, "there is nothing to be read of it"
+
+
+async def test_nobody_is_refused_by_a_limit_that_has_just_been_changed() -> None:
+    guard = Guard(ELSEWHERE, owners=[ANNS])
+    guard.books.limits_are_new = True
+    verdict = await guard(work(deployment(4)))
+    assert (verdict.code, verdict.retry_after_seconds) == (429, 1)
+    assert "the limit of user ann in tree lab has just been changed" in verdict.message
+
+
+async def test_a_limit_only_warns_where_the_whole_system_does_and_minds_pods_alone() -> None:
+    verdict = await Guard(ELSEWHERE, owners=[ANNS], is_warning_only=True)(work(deployment(4)))
+    assert (verdict.is_allowed, len(verdict.warnings)) == (True, 1)
+    objects = usage_account(schemes({"dept": [limited("ann", **{"count/deployments.apps": 1})]}))
+    assert await Guard(ELSEWHERE, owners=[objects])(work(deployment(4))) == ALLOWED

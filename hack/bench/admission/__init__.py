@@ -48,6 +48,11 @@ class Scene:
     of_allow: float | None = None  # the least ratio of our rate to that of the webhook that decides nothing
     of_karmada: float | None = None
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a bar is to be met in it: others are played half as often, to be done in 20 minutes."""
+        return self.of_allow is not None or self.of_karmada is not None
+
 
 HOT: Final = Scene("hot quota, 32 clients", 32, of_allow=0.9, of_karmada=10)
 SCENES: Final = (
@@ -134,7 +139,7 @@ async def measure(scenes: Sequence[Scene], rounds: int, seconds: float) -> list[
         async with Clients(connection, most=256) as clients:
             for number, scene in enumerate(scenes):
                 theatre = Theatre(ground, clients, scene, f"n{number}")
-                found.append(await theatre.play(rounds, seconds))
+                found.append(await theatre.play(rounds if scene.is_judged else rounds // 2, seconds))
                 _print(found[-1])
     return found
 

@@ -8,7 +8,8 @@ import psutil
 from bench.admission.load import Clients, Request
 
 _WRITES = re.compile(
-    rb'^apiserver_request_total\{[^}]*resource="(?:karmadaquotas|federatedresourcequotas)"[^}]*'
+    rb'^apiserver_request_total\{[^}]*resource="(?:karmadaquotas|federatedresourcequotas|compositeelasticquotas|'
+    rb'usageaccounts)"[^}]*'
     rb'subresource="status"[^}]*verb="(?:PUT|PATCH|APPLY)"[^}]*\} (\S+)$',
     re.MULTILINE,
 )

@@ -8,7 +8,7 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ class Request:
     method: str
     path: str
     body: bytes
-    headers: dict[str, str]
+    headers: Mapping[str, str]
 
 
 @dataclass(slots=True)

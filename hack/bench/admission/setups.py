@@ -136,7 +136,7 @@ class Ground:
     def namespaces(self, setup: str, prefix: str, count: int, cpu: str) -> list[str]:
         """New namespaces of a set-up, each with a quota that its hook obeys and that is in force."""
         found = [f"{prefix}-{_SLUGS[setup]}-{number}" for number in range(count)]
-        labels = {_LABEL: _SLUGS[setup], "namespace.karmada.io/skip-auto-propagation": "true"}
+        labels = labels_of(setup)
         self.federation.kubectl.apply(
             *(
                 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
@@ -214,6 +214,11 @@ def ground(folder: Path, shape: Shape = SHAPE) -> Iterator[Ground]:
             yield made
         finally:
             federation.down()
+
+
+def labels_of(setup: str) -> dict[str, str]:
+    """Of a namespace that a set-up's hooks see."""
+    return {_LABEL: _SLUGS[setup], "namespace.karmada.io/skip-auto-propagation": "true"}
 
 
 def _only(setup: str) -> dict[str, Any]:

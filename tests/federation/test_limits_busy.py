@@ -1,0 +1,82 @@
+"""Many users at their limits at once, through two replicas: nobody has too much at any version, and all of it adds up.
+
+How fast it is, `make bench SET=limits` tells.
+"""
+
+import asyncio
+import json
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from fractions import Fraction
+
+import pytest
+
+from bench.admission.load import Clients
+from bench.limits import is_created, plan, settle, side
+from bench.limits.estate import TIGHT, estate
+from bench.limits.witness import witnessing
+from faults.allowances import GROUPS, ROOT, USERS, Allowances, Subject
+from federation_quota.kube import config
+from federation_quota.kube.client import Client
+from localfed.federation import Federation
+from tests.federation.stage import Stage, eventually
+
+pytestmark = pytest.mark.federation
+
+CLIENTS = 16
+
+
+async def test_nobody_has_too_much_at_any_version(federation: Federation) -> None:
+    tree = f"busy-{uuid.uuid4().hex[:6]}"
+    one = side(estate(federation, tree, users=20, groups=4, terms=TIGHT))
+    connection = await config.load(kubeconfig=str(federation.directory.kubeconfig))
+    async with (
+        Clients(connection, most=CLIENTS) as clients,
+        Client(connection, connections=4) as client,
+        witnessing(client, [one.allowances]) as witness,
+        removed(federation, tree, one.estate.namespaces),
+    ):
+        await settle(one, clients, {})
+        told = await clients.turn([plan(one.estate, f"t-{number}", "t") for number in range(CLIENTS)], 6, is_created)
+        assert told.latencies, "something is admitted"
+        # Deletions, of what was stored and of what was not; what is refused, and what is to be asked again.
+        assert told.others.keys() <= {"200", "404 NotFound", "403 QuotaExceeded", "429 TooManyRequests"}, told.others
+        await witness.judge()
+        found = one.allowances
+        assert found.breaches == []
+        reached = {(subject.kind, subject.node == ROOT) for subject in found.reached}
+        assert reached == {(kind, is_root) for kind in (USERS, GROUPS) for is_root in (True, False)}
+        # With nothing under way, the accounts say what is stored.
+        eventually(lambda: _differences(federation, found) == [], within_seconds=60, what="all accounts are true")
+        await asyncio.gather(*(clients.ask(request) for request in one.estate.clearings("t")))
+
+
+def _differences(federation: Federation, found: Allowances) -> list[str]:
+    """Where an account says anything else than what is stored, or keeps what was under way."""
+    wrong, seen = [], Counter[str]()
+    for account in federation.kubectl.json("get", "usageaccounts")["items"]:
+        spec, status = account["spec"], account.get("status") or {}
+        if spec["tree"] != found.tree:
+            continue
+        if status.get("reservations"):
+            wrong.append(f"{spec['name']} keeps reservations")
+        for node in status.get("nodes") or []:
+            kind = USERS if spec["kind"] == "User" else GROUPS
+            used = found.used.get(Subject(kind, spec["name"], node["node"]), {})
+            seen[kind] += bool(used.get("pods"))
+            if node["used"].get("cpu") != Stage.used_text(used.get("cpu", Fraction(0))):
+                wrong.append(f"{spec['name']} on {node['node']}: {node['used']}, and {used} is stored")
+    return wrong if seen[USERS] and seen[GROUPS] else ["nothing is accounted for"]
+
+
+@asynccontextmanager
+async def removed(federation: Federation, tree: str, namespaces: list[str]) -> AsyncIterator[None]:
+    """At the end nothing of it is left to others."""
+    try:
+        yield
+    finally:
+        federation.kubectl("delete", "namespace", *namespaces, "--wait=false")
+        no_limits = json.dumps({"spec": {"limits": []}})
+        federation.kubectl("patch", "quotatree", tree, "--type=merge", "-p", no_limits)
