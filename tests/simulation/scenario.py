@@ -62,7 +62,7 @@ class Scenario:
     UNREST = (1.0, 1.0, 6.0)
     LEAFY = 0.5  # how many worlds have elastic leaves
     OWNED = 0.5  # how many of these have limits of users and groups
-    SLOW = (0.1, 0.1, 0.5)  # how many of the writes that are let through take long
+    SLOW = (0.1, 0.5)  # how many of the writes that are let through take long
     CRASH_CHANCE = 0.5  # that a replica dies, where others would leave in good order
 
     def __init__(self, seed: int) -> None:
@@ -321,7 +321,7 @@ class Scenario:
             self.world.store_level(self.level(name))
             self.world.note("limits")
             if self.rng.random() < 0.3:
-                await self.world.lag(0.3)
+                await self.world.lag(1.0)
                 self.world.store_level(before)
                 self.world.note("as before")
             accounts = [one for one in self.world.accounts.values() if usage.is_usage(one)]
