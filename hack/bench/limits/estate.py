@@ -110,14 +110,13 @@ class Estate:
 
     def prepare(self, labels: dict[str, str]) -> None:
         """Namespaces with these labels, a right for everybody to work there, and the tree."""
-        for name in self.namespaces:
-            metadata = {"name": name, "labels": labels}
-            self.federation.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        kind = {"apiVersion": "v1", "kind": "Namespace"}
+        spaces = [{**kind, "metadata": {"name": name, "labels": labels}} for name in self.namespaces]
         subject = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": STAFF}
         role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "edit"}
         right = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
-        self.federation.kubectl.apply({**right, "metadata": {"name": STAFF}, "roleRef": role, "subjects": [subject]})
-        listed = {"apiVersion": "v1", "kind": "List", "items": self.nodes()}
+        given = {**right, "metadata": {"name": STAFF}, "roleRef": role, "subjects": [subject]}
+        listed = {"apiVersion": "v1", "kind": "List", "items": [*spaces, given, *self.nodes()]}
         self.federation.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
 
     def is_ready(self) -> bool:
