@@ -63,6 +63,7 @@ class Scenario:
     LEAFY = 0.5  # how many worlds have elastic leaves
     OWNED = 0.5  # how many of these have limits of users and groups
     SLOW = (0.1, 0.5)  # how many of the writes that are let through take long
+    RESTLESS = (1.0, 4.0)  # how fast limits change
     CRASH_CHANCE = 0.5  # that a replica dies, where others would leave in good order
 
     def __init__(self, seed: int) -> None:
@@ -75,7 +76,7 @@ class Scenario:
         self.has_leaves = self.rng.random() < self.LEAFY
         self.has_owners = self.has_leaves and self.rng.random() < self.OWNED
         self.slow = self.rng.choice(self.SLOW)
-        self.restless = self.rng.choice((1.0, 4.0))  # how fast limits change
+        self.restless = self.rng.choice(self.RESTLESS)
         self.keys = KEYS_UNDER_LEAVES if self.has_leaves else KEYS
         self.strangers = self.rng.choice((0.0, 0.2))  # how often what members use beyond what is bound changes
         self._tasks: asyncio.TaskGroup
