@@ -89,7 +89,7 @@ def run(effort: Effort) -> Findings:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, setups.ground(Path(folder)) as ground:
         ground.replicas(2)
         size = (40, 8) if is_quick else (USERS, GROUPS)
-        return asyncio.run(measure(ground, *size, *((1, 1.0) if is_quick else (8, 3.0))))
+        return asyncio.run(measure(ground, *size, *((1, 1.0) if is_quick else (6, 3.0))))
 
 
 async def measure(ground: Ground, users: int, groups: int, rounds: int, seconds: float) -> Findings:
