@@ -1,5 +1,6 @@
-"""Command line: `python -m bench [set ...] [--quick]`, every set by default but those in the making; non-zero when a bar is missed.
+"""Command line: `python -m bench [set ...] [--quick]`; non-zero when a bar is missed.
 
+By default it is every set but those in the making.
 What was measured goes into `bench/results.json` as well; a quick run shows that it runs, and writes nothing.
 """
 
