@@ -50,6 +50,8 @@ STALL_CHANCE = 0.002
 """That a watch stalls, each time that it has something to bring,"""
 STALL_SECONDS = (1.0, 90.0)
 """and for how long."""
+DELETION_CHANCE = 0.5
+"""That room is made by a deletion where little is left, each time that somebody would ask for more."""
 
 
 class World:
@@ -385,7 +387,7 @@ class Scenario:
         world, rng = self.world, self.world.rng
         namespace = rng.choice(list(NAMESPACES))
         stored = [one for key, one in world.bindings.items() if key.namespace == namespace]
-        if stored and rng.random() < (0.5 if world.total(NAMESPACES[namespace]) > 0.8 * LIMIT else 0.05):
+        if stored and rng.random() < (DELETION_CHANCE if world.total(NAMESPACES[namespace]) > 0.8 * LIMIT else 0.05):
             world.delete_binding(rng.choice(stored).key)
             return
         old = rng.choice(stored) if stored and rng.random() < 0.4 else None

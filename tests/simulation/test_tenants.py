@@ -109,6 +109,7 @@ def grants_end_without_a_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "_look", look)
     patch.setattr(tenants, "STALL_CHANCE", 0.02)
     patch.setattr(tenants, "STALL_SECONDS", (70.0, 120.0))
+    patch.setattr(tenants, "DELETION_CHANCE", 0.03)  # what is forgotten is still there
 
 
 def a_doubtful_write_is_forgotten(patch: pytest.MonkeyPatch) -> None:
