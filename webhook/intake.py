@@ -31,6 +31,11 @@ class Intake:
         self._free = memory
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
+    @property
+    def waiting(self) -> int:
+        """How many bodies wait for others."""
+        return len(self._queue)
+
     @asynccontextmanager
     async def body(self, request: web.Request) -> AsyncIterator[bytes]:
         """The whole body, for as long as it is needed; a refusal in HTTP's terms where it does not come."""
@@ -42,27 +47,29 @@ class Intake:
             yield await self._read(request)
             return
         until = asyncio.get_running_loop().time() + self._read_seconds
-        await self._take(size, until)
+        has_waited = await self._take(size, until)
         try:
-            yield await self._read(request, until)
+            yield await self._read(request, until, has_waited=has_waited)
         finally:
             self._give(size)
 
-    async def _read(self, request: web.Request, until: float | None = None) -> bytes:
+    async def _read(self, request: web.Request, until: float | None = None, *, has_waited: bool = False) -> bytes:
         deadline = asyncio.get_running_loop().time() + self._read_seconds if until is None else until
         try:
             async with asyncio.timeout_at(deadline):
                 return await request.read()
         except TimeoutError:
+            if has_waited:  # for others: what was left of its time is not its sender's fault
+                raise _crowded() from None
             raise _closing(web.HTTPRequestTimeout(text="the body did not arrive in time")) from None
         except web.HTTPRequestEntityTooLarge:
             raise _too_large("a body of more bytes") from None
 
-    async def _take(self, size: int, until: float) -> None:
-        """Wait for so much memory, behind those who came before."""
+    async def _take(self, size: int, until: float) -> bool:
+        """Wait for so much memory, behind those who came before; whether that took any time."""
         if not self._queue and size <= self._free:
             self._free -= size
-            return
+            return False
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((size, turn))
         try:
@@ -74,9 +81,9 @@ class Intake:
             else:
                 self._queue.remove((size, turn))
             if isinstance(problem, TimeoutError):
-                reason = "too many large bodies at once: try again"
-                raise _closing(web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": "1"})) from None
+                raise _crowded() from None
             raise
+        return True
 
     def _give(self, size: int) -> None:
         self._free += size
@@ -90,6 +97,11 @@ class Intake:
 def _too_large(what: str) -> web.HTTPException:
     limit = web.HTTPRequestEntityTooLarge(LARGEST_BODY, text=f"{what}: a review has {LARGEST_BODY} at most")
     return _closing(limit)
+
+
+def _crowded() -> web.HTTPException:
+    reason = "too many large bodies at once: try again"
+    return _closing(web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": "1"}))
 
 
 def _closing(answer: web.HTTPException) -> web.HTTPException:

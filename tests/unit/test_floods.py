@@ -66,6 +66,7 @@ class Webhook:
     port: int
     trust: ssl.SSLContext
     gate: asyncio.Event
+    intake: Intake
     held: int = 0  # reviews that wait at the gate
     namespaces: list[str] = field(default_factory=list)  # of all that came to it
 
@@ -105,11 +106,12 @@ async def webhook(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Webhook]:
         port = free.getsockname()[1]
     gate = asyncio.Event()
     gate.set()
-    webhook = Webhook(port, client_context([authority.certificate]), gate)
+    intake = Intake(read_seconds=3 * SOON, memory=MEMORY)
+    webhook = Webhook(port, client_context([authority.certificate]), gate, intake)
     server = Server(
         {PATH: webhook.hook},
         health=Health(ready={}, live={}),
-        intake=Intake(read_seconds=3 * SOON, memory=MEMORY),
+        intake=intake,
         connections=Connections(most=MOST, first_request_seconds=SOON),
     )
     await server.start(Address(ADDRESS, port), context.context)
@@ -207,6 +209,19 @@ async def test_idle_connections_make_room_for_new_ones(webhook: Webhook) -> None
         first.send(posting(len(review())) + review())
         assert (await first.answer())[0] == 200
     assert await is_served(webhook)
+
+
+async def test_who_got_its_turn_too_late_is_asked_to_come_again(webhook: Webhook) -> None:
+    """It was kept waiting by others: that is no fault of its own, even if the rest of it is slow to come."""
+    webhook.gate.clear()
+    large = [await webhook.post(review(LARGEST_BODY - 1000)) for _ in range(2)]
+    await eventually(lambda: webhook.held == 2, "reviews at the gate")
+    slow = await webhook.connect()
+    slow.send(posting(LARGEST_BODY - 1000))
+    await eventually(lambda: webhook.intake.waiting == 1, "a body that waits for others")
+    webhook.gate.set()
+    assert [(await one.answer())[0] for one in large] == [200, 200]
+    assert await slow.answer() == (503, "too many large bodies at once: try again")
 
 
 async def test_large_bodies_wait_for_each_other_and_small_ones_for_nobody(webhook: Webhook) -> None:
