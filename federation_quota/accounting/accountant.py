@@ -221,10 +221,6 @@ class Accountant:
                     return Exists()
         return None
 
-    def owners(self, ask: Ask) -> tuple[Subject, ...]:
-        """Whose accounts something asked for in a namespace falls under besides."""
-        return self._schemes.subjects(ask.new)
-
     def _outdated(self, ask: Ask) -> Iterable[Subject]:
         """Whose accounts it may have fallen under before, where these may still stand by what was so then."""
         if ask.new.owner is not None:
@@ -262,7 +258,8 @@ class Accountant:
         for place, ask in asks.items():
             if domain.is_namespace(place):
                 owned = replace(ask, binding=f"{place}/{ask.binding}")
-                found += (_Place(one.domain, owned, one) for one in {*self.owners(ask), *self._outdated(ask)})
+                subjects = {*self._schemes.subjects(ask.new), *self._outdated(ask)}
+                found += (_Place(one.domain, owned, one) for one in subjects)
         return sorted(found, key=lambda one: one.domain)
 
     def _next(self, asks: Mapping[str, Ask], passage: "_Passage") -> tuple[_Place, Committer | None] | None:

@@ -134,8 +134,9 @@ def _tree_errors(forest: Forest, new: Quota, old: Quota | None) -> Iterator[Fiel
     elif root.mode == FAIR_SHARE and new.node.parent != ROOT:
         detail = f"tree {new.tree} shares by giving way, which knows one level: leave the parent out"
         yield FieldError("spec.parent", ErrorKind.FORBIDDEN, new.node.parent, detail)
-    if old is not None and old.tree != new.tree and (old.is_occupied or forest.children(old.name)):
-        detail = f"cannot leave tree {old.tree} while it has workloads, or quotas below it"
+    # Who may have how much of what is in it would change with a look at one object, and not everybody looks at once.
+    if old is not None and old.tree != new.tree:
+        detail = f"stays in tree {old.tree}: delete it, and make it anew in the other one"
         yield FieldError("spec.tree", ErrorKind.FORBIDDEN, new.tree, detail)
 
 

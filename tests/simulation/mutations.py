@@ -235,6 +235,8 @@ def limits_that_are_left_behind_at_once(patch: pytest.MonkeyPatch) -> None:
     """Who is not limited any more is let through, although the limits may come back, or others not know that yet."""
     patch.setattr(Accountant, "_outdated", lambda _self, _ask: ())
     _owned(patch)
+    patch.setattr(Scenario, "SLOW", (0.5,))  # or little is on its way when they do
+    patch.setattr(Scenario, "RESTLESS", (4.0,))
 
 
 def what_runs_counts_as_it_did_when_it_came(patch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,8 @@ class Scenario:
     UNREST = (1.0, 1.0, 6.0)
     LEAFY = 0.5  # how many worlds have elastic leaves
     OWNED = 0.5  # how many of these have limits of users and groups
+    SLOW = (0.1, 0.5)  # how many of the writes that are let through take long
+    RESTLESS = (1.0, 4.0)  # how fast limits change
     CRASH_CHANCE = 0.5  # that a replica dies, where others would leave in good order
 
     def __init__(self, seed: int) -> None:
@@ -73,7 +75,8 @@ class Scenario:
         self.unrest = self.rng.choice(self.UNREST)
         self.has_leaves = self.rng.random() < self.LEAFY
         self.has_owners = self.has_leaves and self.rng.random() < self.OWNED
-        self.restless = self.rng.choice((1.0, 4.0))  # how fast limits change
+        self.slow = self.rng.choice(self.SLOW)
+        self.restless = self.rng.choice(self.RESTLESS)
         self.keys = KEYS_UNDER_LEAVES if self.has_leaves else KEYS
         self.strangers = self.rng.choice((0.0, 0.2))  # how often what members use beyond what is bound changes
         self._tasks: asyncio.TaskGroup
@@ -276,7 +279,7 @@ class Scenario:
         if chance < 0.15:
             self.land(flight)
             return False
-        if chance < 0.25:
+        if chance < 0.15 + self.slow:
             await asyncio.sleep(self.rng.uniform(0, LONGEST_WRITE_SECONDS - 1))
         else:
             await self.world.lag(0.03)
@@ -319,7 +322,7 @@ class Scenario:
             self.world.store_level(self.level(name))
             self.world.note("limits")
             if self.rng.random() < 0.3:
-                await self.world.lag(0.3)
+                await self.world.lag(1.0)
                 self.world.store_level(before)
                 self.world.note("as before")
             accounts = [one for one in self.world.accounts.values() if usage.is_usage(one)]
@@ -334,6 +337,8 @@ class Scenario:
         if name in LEAVES and self.rng.random() < 0.2:
             parent = ROOT
         found = []
+        if self.rng.random() < 0.5:
+            return Level(name, parent)
         if self.rng.random() < 0.5:
             found.append(self.limit(users=("alice", "bob")[: self.rng.randint(1, 2)]))
         if self.rng.random() < 0.4:

@@ -212,6 +212,7 @@ def test_one_that_asks_for_none_is_not_stopped_by_what_others_have() -> None:
         (composite("tenant"), "spec.namespaces"),
         (composite("tenant", tree="gpus", namespaceSelector={"matchLabels": {"tenant": "blue"}}), "spec.tree"),
         (composite("sub", tree="gpus", parent="gpu-parent", min={}), "spec.tree"),
+        (composite("gpu-parent"), "spec.tree"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(new: dict[str, Any], path: str) -> None:

@@ -124,8 +124,8 @@ async def measure(ground: Ground, users: int, groups: int, rounds: int, seconds:
             _say(f"{PRESSED}: {_told(sides[PRESSED])}")
     _check_pressed(sides[PRESSED])
     figures = list(_figures(sides))
-    for one in figures:
-        _say(", ".join(f"{name} {_short(value)}" for name, value in one.items()))
+    for figure in figures:
+        _say(", ".join(f"{name} {_short(value)}" for name, value in figure.items()))
     return Findings(list(_rows(sides)), figures)
 
 
