@@ -44,6 +44,8 @@ PRESSED: Final = "at the limits"
 _BASE: Final = "base"
 _KEPT: Final = 24
 """So many of its own a client keeps at the limits, and deletes the oldest then."""
+_CROWDED: Final = 8
+"""At the limits everybody who asks is of these few groups: they meet each other."""
 _READY_SECONDS: Final = 120.0
 _REST_SECONDS: Final = 90.0
 _QUIET_WRITES: Final = 3
@@ -193,11 +195,14 @@ def is_created(status: int, _body: bytes) -> bool:
 
 
 def plan(where: Estate, prefix: str, turn_name: str) -> Iterator[Request]:
-    """One client's: people and their leaves drawn at random, from the same seed for every tree."""
+    """One client's: people and their leaves drawn at random, from the same seed wherever they are all drawn from."""
     chance = random.Random(prefix)  # noqa: S311 # the same people for everybody, not a secret
     kept: deque[tuple[int, str]] = deque()
+    people = where.people
+    if where.terms is TIGHT:
+        people = tuple(one for one in people if one.number % where.groups < _CROWDED)
     for number in itertools.count():
-        who = chance.choice(where.people)
+        who = chance.choice(people)
         leaf = chance.choice(who.leaves)
         name = f"{prefix}-{number}"
         yield where.creation(who, leaf, name, turn_name)
