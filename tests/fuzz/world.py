@@ -357,7 +357,8 @@ class World:
             async with asyncio.timeout(60), self._session.post(url, data=body) as answer:
                 said = await answer.read()
             await self._waiting.drain(timeout_seconds=10)
-            self._waiting._notes.clear()
+            for noted in list(self._waiting._notes):
+                self._waiting._drop(noted)
         charges = {
             name: one["charge"]
             for name, document in self.api.quotas.items()
