@@ -31,12 +31,11 @@ class QuotaReview:
         else:
             errors = validation.validate(new, old)
         if errors:
-            name = (new.get("metadata") or {}).get("name", "")
             return Verdict(
                 is_allowed=False,
                 code=422,
                 reason="Invalid",
-                message=f'KarmadaQuota.quota.karmada.io "{name}" is invalid: {summarise(errors)}',
+                message=f'KarmadaQuota.quota.karmada.io "{request.name}" is invalid: {summarise(errors)}',
                 causes=tuple(one.to_cause() for one in errors),
             )
         warnings = [] if request.sub_resource else validation.warnings(new, old)

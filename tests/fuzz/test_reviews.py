@@ -99,3 +99,12 @@ def test_an_object_of_another_kind() -> None:
         for found in REVIEWS.values():
             for one in found:
                 checked(path, encode(review("x", "y", one["request"]["object"], one["request"]["oldObject"])))
+
+
+def test_neither_metadata_nor_spec_is_a_map() -> None:
+    for path, found in REVIEWS.items():
+        for one in found:
+            if not one["request"]["object"]:
+                continue
+            bare = put(one, ("request", "object", "metadata"), "true")
+            checked(path, encode(put(bare, ("request", "object", "spec"), ["NaN"])))
