@@ -76,6 +76,10 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
         name = "federation_quota_increases_without_reservation_total"
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
+    def told(name: str) -> list[str]:
+        said = federation.log(controllers_name(1)).read_text().splitlines()
+        return [one for one in said if "audit.unreserved" in one and f'"{name}"' in one]
+
     def is_smuggled() -> bool:
         # They come back by themselves, every ten seconds: that may be just now.
         hooks = "federation-quota-validating"
@@ -105,12 +109,12 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
     eventually(lambda: (leafy.get("elasticquota", "own") or {}).get("status", {}).get("shape"), what="it is active")
     assert alarms() == 0
     eventually(is_smuggled, what="it gets past")
-    eventually(lambda: alarms() >= 2, what="the alarms")
+    eventually(lambda: told("alarmed") and told("leafy/own"), what="the alarms")
+    assert alarms() >= 2
     eventually(lambda: stage.used("alarmed") == {"pods": "4"}, what="it is counted all the same")
-    said = federation.log(controllers_name(1)).read_text()
-    [line] = [one for one in said.splitlines() if "audit.unreserved" in one and '"alarmed"' in one]
+    [line] = told("alarmed")
     assert '"binding": "smuggled"' in line
-    [line] = [one for one in said.splitlines() if "audit.unreserved" in one and '"leafy/own"' in one]
+    [line] = told("leafy/own")
     assert '"binding": "smuggled-too"' in line
     assert '"namespace": "leafy"' in line
 
