@@ -12,8 +12,9 @@ import structlog
 from controllers.members import Members
 from controllers.reporting import Reporting
 from federation_quota import karmadaquota, member_usage, undercount
-from federation_quota.accounting import settler, store
+from federation_quota.accounting import store
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.settler import Settler
 from federation_quota.binding import ObjectKey
 from federation_quota.kube.mirrors import BindingMirror, QuotaMirror
 from federation_quota.kube.quotas import QuotaStore
@@ -54,6 +55,7 @@ class AccountController:
         self._members = members
         self._reporting = reporting
         self._expiry = Expiry()
+        self._settler = Settler(observation, store, self._expiry)
         self._pace = pace or Pace(
             seconds=PACE_SECONDS,
             per_second=MOST_WRITES_PER_SECOND,
@@ -84,7 +86,7 @@ class AccountController:
         if wait := self._pace.wait_seconds(key, now):
             return wait
         try:
-            settled = await settler.settle(account, self._observation, self._expiry, self._store)
+            settled = await self._settler.settle(account)
             news: list[undercount.Undercount] = []
             if self._members.synced.is_set():  # until then what the status says of members stands
                 settled, news = self._with_members(key, settled)

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 import structlog
 
 from controllers.limits import Limits
-from federation_quota.accounting import settler
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.settler import Settler
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.binding import ObjectKey
 from federation_quota.ledger.account import Account
@@ -53,6 +53,7 @@ class SubjectController:
         self._observation = observation
         self._store = accounts
         self._expiry = Expiry()
+        self._settler = Settler(observation, accounts, self._expiry)
         self._pace = pace or Pace(
             seconds=PACE_SECONDS,
             per_second=MOST_WRITES_PER_SECOND,
@@ -100,16 +101,18 @@ class SubjectController:
         now = asyncio.get_running_loop().time()
         if wait := self._pace.wait_seconds(subject, now):
             return wait
-        settled = await settler.settle(account, self._observation, self._expiry, self._store)
+        settled = await self._settler.settle(account)
         wanted = usage.status(settled, Books(settled, self._observation.view).used)
         if wanted != dict(usage.kept(account).status):
             self._pace.done(subject, now)
             await self._store.write(settled)
             return None  # the watch brings it
         self._pace.passed(subject)
-        if account.reservations or account.advances:
+        if account.reservations:
             return EXPIRY_SECONDS / 4
-        return await self._close(subject, account, now)
+        due = await self._close(subject, account, now)
+        # Whoever holds an advance is looked for now and then; it keeps no account from being removed.
+        return EXPIRY_SECONDS if due is None and account.advances else due
 
     async def _close(self, subject: Subject, account: Account, now: float) -> float | None:
         """Remove the account if nobody has needed it for a while; when to look again."""

@@ -13,7 +13,8 @@ import structlog
 
 from controllers.elastic.watching import Watching
 from federation_quota import condition
-from federation_quota.accounting import settler, store
+from federation_quota.accounting import store
+from federation_quota.accounting.settler import Settler
 from federation_quota.accounting.store import Store
 from federation_quota.condition import Finding
 from federation_quota.elastic import leaf as leaves
@@ -52,6 +53,7 @@ class Publishing:
         self._watching = watching
         self._store = accounts
         self._expiry = Expiry()
+        self._settler = Settler(watching.observation, accounts, self._expiry)
         self._limit = asyncio.Semaphore(MOST_AT_ONCE)
         self._pace = Pace(
             seconds=PACE_SECONDS,
@@ -111,7 +113,7 @@ class Publishing:
         if wait := self._pace.wait_seconds(name, now):
             return wait
         try:
-            settled = await settler.settle(account, self._watching.observation, self._expiry, self._store)
+            settled = await self._settler.settle(account)
         except (store.ConflictError, store.UnreachableError):
             return FAILED_SECONDS
         wanted = self._compiled(settled, leaf, found, leaves.published(account))

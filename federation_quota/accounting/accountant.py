@@ -17,7 +17,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
@@ -33,6 +33,9 @@ from federation_quota.ledger.legacy import Legacy
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS, Schemes
 from federation_quota.limits.subject import Subject, counting_for
+
+# There may be thousands: all at once they would wait for each other until each has waited too long.
+_GIVE_BACK_AT_ONCE: Final = 32
 
 
 class _Place(NamedTuple):
@@ -57,6 +60,7 @@ class Accountant:
         expiry_seconds: float = settling.EXPIRY_SECONDS,
         meter: Meter = NoMeter(),  # noqa: B008 - it keeps nothing
         terms: advance.Terms = advance.Terms(),  # noqa: B008 - frozen
+        lasting: advance.Terms = advance.LASTING,
     ) -> None:
         self._replica = replica
         self._observation = observation
@@ -66,6 +70,7 @@ class Accountant:
         self._is_present = is_present
         self._meter = meter
         self._terms = terms
+        self._lasting = lasting  # of users and groups
         self._recent: deque[float] = deque(maxlen=terms.busy_admissions)
         # Longer than a write can take: a watch may stall unnoticed for more than a minute, and an account that is new
         # then has neither the reservation nor, in any view, the binding.
@@ -104,7 +109,7 @@ class Accountant:
             journal=self._journal,
             expiry=self._expiry,
             meter=self._meter,
-            terms=self._terms,
+            terms=self._lasting if domain.is_usage(account.namespace) else self._terms,
             recent=self._recent,
             fitted=lambda account: usage.fitted(account, self._schemes),
         )
@@ -156,7 +161,10 @@ class Accountant:
         """Before this replica goes, and after its last answer: what it was advanced is for others."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
-                await asyncio.gather(*(one.give_back() for one in self.committers()))
+                remaining = self.committers()
+                while remaining:
+                    some, remaining = remaining[:_GIVE_BACK_AT_ONCE], remaining[_GIVE_BACK_AT_ONCE:]
+                    await asyncio.gather(*(one.give_back() for one in some))
                 # What this view has yet to see stored would have to be left to others, one by one.
                 while places := list(self.legacy().admissions):
                     await self._observation.changed(places[0], self._observation.changes)

@@ -239,6 +239,8 @@ class Committer:
             return True
         if not self._is_open(account):
             self._tell_all("it is being taken up by all replicas")
+            if self._treasurer.is_leaving:
+                self._settled.set()  # whoever takes it up has what is under way from the word that is left
             return await self._take_up(account)
         if self._observation.view.version < account.observed:
             self._tell_all("this replica has yet to see what others have seen")
@@ -435,7 +437,7 @@ class Committer:
         """Join an account that is new, and activate it once everybody has; True where others have to go first."""
         now = asyncio.get_running_loop().time()
         if self._may_rest(account):
-            return True
+            return await self._return_advance(account)
         if not joining.has_joined(account, self._replica()):
             # Nothing is awaited between the journal and the write's start, and since the account is known here every
             # admission that it sees goes through this very committer: what is brought is complete.
@@ -461,6 +463,19 @@ class Committer:
             self._keep(written)
             return False
         return account is self.account
+
+    async def _return_advance(self, account: Account) -> bool:
+        """What this replica was advanced by earlier limits, of an account that nobody needs by those there are now; not
+        at once, one change may be about a thousand of them. True where there is nothing to return for now."""
+        if advance.of(account, self._replica()) is None or not self._treasurer.is_resting:
+            return True
+        books = self._treasurer.open_books(account)
+        if not self._treasurer.note_one_by_one(books):
+            return True
+        written = await self._treasurer.write(self._store, books.account, None)
+        self._treasurer.clear()
+        self._keep(written)
+        return False
 
     def _may_rest(self, account: Account) -> bool:
         """Whether nobody needs an account of somebody's: of a thousand users few ask at any time, and one change of
@@ -510,6 +525,8 @@ class Committer:
             deadlines.append(self._treasurer.next_look())
         elif account is not None and not self._may_rest(account):
             deadlines.append(asyncio.get_running_loop().time() + TAKE_UP_SECONDS)
+        elif account is not None and advance.of(account, self._replica()) is not None:
+            deadlines.append(max(self._treasurer.rests_at, asyncio.get_running_loop().time() + TAKE_UP_SECONDS))
         deadline = min(deadlines, default=float("inf"))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(None if deadline == float("inf") else deadline):

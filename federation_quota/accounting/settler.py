@@ -5,22 +5,55 @@ account changes, so that what people read as used is true soon after the last ad
 """
 
 import asyncio
+from collections.abc import Collection
 
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import Store
-from federation_quota.ledger import advance, settling
+from federation_quota.ledger import advance, domain, settling
 from federation_quota.ledger.account import Account
 
+_MOST_REMEMBERED = 256
 
-async def settle(account: Account, observation: Observation, expiry: settling.Expiry, store: Store) -> Account:
-    """The account with all reservations and advances ended that can be; not written. ConflictError passes through."""
-    now = asyncio.get_running_loop().time()
-    doubtful = {one.replica for one in expiry.doubtful(account, now)}
-    if doubtful:
-        gone = doubtful - (await store.replicas()).keys()
-        if gone:
-            # All that they let through is stored by now, or never will be: this list has it.
-            stored = await store.versions(account.namespace)
-            account = advance.without(account, gone, max(stored.values(), default=0))
-    looks = {one.id: await store.look(account.namespace, one.binding) for one in expiry.expired(account, now)}
-    return settling.settle(account, observation.view, looks)
+
+class Settler:
+    """Of all accounts of one kind. What it finds out about replicas that are gone serves every account of theirs: one
+    that dies may leave an advance with each of a thousand users."""
+
+    def __init__(self, observation: Observation, store: Store, expiry: settling.Expiry) -> None:
+        self._observation = observation
+        self._store = store
+        self._expiry = expiry
+        self._unsettled: Collection[str] = ()
+        self._called_at = float("-inf")
+        self._last: dict[str, int] = {}  # by replica that is gone, a version that all its admissions are stored by
+
+    async def settle(self, account: Account) -> Account:
+        """The account with all reservations and advances ended that can be; not written. A conflict passes through."""
+        now = asyncio.get_running_loop().time()
+        doubtful = {one.replica for one in self._expiry.doubtful(account, now)}
+        if doubtful:
+            gone = doubtful.difference(await self._call_the_roll(now))
+            if gone:
+                account = advance.without(account, gone, await self._last_of(gone, account.namespace))
+        expired = self._expiry.expired(account, now)
+        looks = {one.id: await self._store.look(account.namespace, one.binding) for one in expired}
+        return settling.settle(account, self._observation.view, looks)
+
+    async def _call_the_roll(self, now: float) -> Collection[str]:
+        """Who may still have something under way. Who was gone a moment ago is gone now, and nobody comes back under
+        the same name."""
+        if now >= self._called_at + settling.LOOK_SECONDS:
+            self._unsettled = (await self._store.replicas()).keys()
+            self._called_at = now
+        return self._unsettled
+
+    async def _last_of(self, gone: Collection[str], place: str) -> int:
+        """The latest version by which all that they let through is stored, if it ever will be: of a list made since."""
+        if domain.is_namespace(place):
+            return max((await self._store.versions(place)).values(), default=0)
+        if not self._last.keys() >= set(gone):
+            latest = max((await self._store.versions(place)).values(), default=0)  # of the whole federation
+            if len(self._last) > _MOST_REMEMBERED:
+                self._last.clear()
+            self._last.update(dict.fromkeys(gone, latest))
+        return max(self._last[one] for one in gone)

@@ -66,6 +66,8 @@ class Treasurer:
         """An advance of ours stands in an account that is new here: what was admitted from it may be on its way."""
         if advance.of(account, self._replica()):
             self._purse.carry(recent, account, self._now())
+            # What was admitted from it before those is stored, and others may not have been told.
+            self._purse.proof = self._observation.view.newest(self._namespace)
 
     def take_back(self, identifier: str) -> bool:
         """What was spent on that is not needed; False where nothing was."""
@@ -110,7 +112,12 @@ class Treasurer:
     @property
     def is_resting(self) -> bool:
         """Whether nothing was spent for a while: then it is given back as its spending is proved."""
-        return self._now() >= self._purse.spent_at + self._terms.rest_seconds
+        return self._now() >= self.rests_at
+
+    @property
+    def rests_at(self) -> float:
+        """When that will be, or was."""
+        return self._purse.spent_at + self._terms.rest_seconds
 
     def is_due(self, account: Account) -> bool:
         """Whether the advance is to be written anew without anybody asking."""
@@ -119,8 +126,7 @@ class Treasurer:
         held = mine.amounts if mine else NOTHING
         if purse.is_empty:
             return bool(held)  # nothing of it is needed
-        purse.collapse(self._namespace, self._observation.view, at_once=True)
-        if self.is_leaving or (mine is not None and mine.is_recalled) or self.expired():
+        if self.expired() or self.is_leaving or (mine is not None and mine.is_recalled):
             return True
         if self.is_resting:
             if not held and not purse.open:
@@ -133,12 +139,13 @@ class Treasurer:
         if self._purse.is_empty:
             return float("inf")
         if not self.is_resting:
-            return self._purse.spent_at + self._terms.rest_seconds
+            return self.rests_at
         first = self._purse.oldest_at()
         return float("inf") if first is None else first + self._expiry_seconds + self._terms.busy_seconds
 
     def expired(self) -> list[Reservation]:
-        """What was spent so long ago that a live look tells how it went."""
+        """What was spent so long ago that a live look tells how it went, and was not seen stored."""
+        self._purse.collapse(self._namespace, self._observation.view, at_once=True)
         return self._purse.expired(self._now(), self._expiry_seconds)
 
     # What is written
@@ -172,9 +179,9 @@ class Treasurer:
         """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
         now, needed = self._now(), self._purse.open
         # A leaf's limit falls as a matter of course, and then nothing is given beyond it: not even from an advance.
-        is_steady = domain.is_namespace(self._namespace)
+        is_steady = not domain.is_leaf(self._namespace)
         if is_steady and self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
-            free = advance.free(books, asked + self._purse.spent_since, self._terms)
+            free = advance.free(books, asked + self._purse.spent_since, self._purse.durable, self._terms)
             needed = needed + free
             if free:
                 self._purse.spent_at = now  # it has its time, whether or not it is spent

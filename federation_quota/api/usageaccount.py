@@ -10,6 +10,7 @@ from federation_quota.api.karmadaquota import (
     MOST_JOINED,
     MOST_RESERVATIONS,
     MOST_WAITING,
+    Advance,
     Joined,
     Shape,
     Waiting,
@@ -79,6 +80,8 @@ class UsageAccountStatus(Model):
     """What is above its limit, as kubectl get shows it: "cpu on vision"; empty if nothing is."""
     reservations: list[UsageReservation] = atomic_list(MOST_RESERVATIONS)
     """Admitted increases that are not yet seen in the store; they count as used."""
+    advances: list[Advance] = atomic_list(MOST_JOINED)
+    """Room that webhook replicas hold in busy times, far from the limits; it does not count as used."""
     observed_binding_version: ResourceVersion | None = None
     """The resourceVersion of bindings that every replica must have seen before it decides for this account."""
     shape: Shape | None = None

@@ -15,6 +15,7 @@ Pure: when to write, and for how long an advance lasts, is `accounting.treasurer
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.judging import Ask, Books
@@ -22,8 +23,10 @@ from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import proved
 from federation_quota.ledger.view import View
 from federation_quota.quantity import Format, Quantity
-from federation_quota.resource_name import canonical
 from federation_quota.resources import NOTHING, Resources
+
+MOST_NAMES: Final = 128
+"""A status does not hold more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,10 @@ class Terms:
     busy_admissions: int = 4  # when its replica admitted so many, of whatever account
     busy_seconds: float = 1.0  # within that time
     rest_seconds: float = 5.0  # given back when nothing was spent for that long
+
+
+LASTING: Final = Terms(rest_seconds=600.0)
+"""For accounts of which there are thousands: each is seldom asked, and together they are asked all the time."""
 
 
 def of(account: Account, replica: str) -> Advance | None:
@@ -60,18 +67,22 @@ def increase(account: Account, ask: Ask) -> Resources:
     return Resources({name: amount - old[name] for name, amount in new.items() if amount > old[name]})
 
 
-def free(books: Books, asked: Resources, terms: Terms) -> Resources:
-    """What a replica may take beside all that is in the books; nothing where the limit is near."""
-    room: dict[str, Quantity] = {}
-    for name, limit in books.account.limits.items():
-        resource = canonical(name)
-        left = limit - books.used[resource] - books.advanced[resource]
-        if resource not in room or left < room[resource]:
-            room[resource] = left
-    parts = {name: _rounded(left.nano // terms.share, left.format) for name, left in room.items()}
-    if any(part.nano < max(1, asked[name].nano * terms.worth) for name, part in parts.items()):
+def free(books: Books, asked: Resources, held: Resources, terms: Terms) -> Resources:
+    """What a replica may take beside all that is in the books: of what was asked for lately, and of what it has.
+
+    Nothing where a limit is near of something that was asked for; of the rest, what is not. An account may limit much
+    more than anybody asks for at a time: a user's does so on every node of a tree.
+    """
+    account, parts = books.account, {}
+    for resource in {*asked, *held} if len({*asked, *held}) <= MOST_NAMES else asked:
+        limits = [account.limits[name] for name in account.names.get(resource, ())]
+        if limits:
+            left = min(limits) - books.used[resource] - books.advanced[resource]
+            parts[resource] = _rounded(left.nano // terms.share, left.format)
+    near = {name for name, part in parts.items() if part.nano < max(1, asked[name].nano * terms.worth)}
+    if len(parts) > MOST_NAMES or not near.isdisjoint(asked):
         return NOTHING
-    return Resources(parts)
+    return Resources({name: part for name, part in parts.items() if name not in near})
 
 
 def _rounded(nano: int, form: Format) -> Quantity:

@@ -12,7 +12,7 @@ from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.lens import Lens
 from federation_quota.ledger.level import APPLICATIONS, qualified
 from federation_quota.limits.scheme import Scheme, digest
-from federation_quota.limits.subject import GROUP, Subject
+from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.quantity import Quantity, parse
 from federation_quota.resource_name import PODS
 from federation_quota.resources import NOTHING, Resources
@@ -38,8 +38,12 @@ class UsageLens(Lens):
     @classmethod
     def of(cls, subject: Subject, scheme: Scheme) -> "UsageLens":
         """The lens of a subject."""
-        limits = dict(_limits(subject, scheme))
-        return cls(EVERYTHING, frozenset(limits), subject, scheme, limits)
+
+        def make() -> UsageLens:
+            limits = dict(_limits(subject, scheme))
+            return cls(EVERYTHING, frozenset(limits), subject, scheme, limits)
+
+        return scheme.remembered(subject, make)
 
     def cost(self, claim: Claim) -> Resources:
         """What the claim costs on each node: nothing where it is somebody else's."""
@@ -69,6 +73,18 @@ class UsageLens(Lens):
         described += [f"{name}={amount.nano}" for name, amount in sorted(self.limits.items())]
         described += [scheme.subtree_digest(node) for node in sorted(scheme.limits_of(subject))]
         return digest([*described, scheme.groups_digest if subject.kind == GROUP else ""])
+
+    @cached_property
+    def own_names(self) -> Mapping[str, tuple[str, ...]]:
+        """Of everything that is limited, under which name."""
+        return {name: (name,) for name in self.limits}
+
+    @cached_property
+    def naming(self) -> frozenset[str]:
+        """The nodes whose limit names the subject, and not everybody else."""
+        is_user, name = self.subject.kind == USER, self.subject.name
+        limits = self.scheme.limits_of(self.subject).items()
+        return frozenset(node for node, one in limits if name in (one.users if is_user else one.groups))
 
     def limited(self, leaf: str) -> tuple[tuple[str, str], ...]:
         """What is limited on the way from a leaf to the root, and by which name."""

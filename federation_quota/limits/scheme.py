@@ -11,10 +11,10 @@ account is the ledger's business: every replica has to join with the same.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from federation_quota.ledger.claim import Claim
 from federation_quota.limits.hierarchy import ROOT, Level
@@ -23,6 +23,8 @@ from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.stamp import Owner
 
 _MOST_REMEMBERED: Final = 20_000
+
+Seen = TypeVar("Seen")
 
 Limits = Mapping[str, Limit]
 """By the node that they stand on."""
@@ -102,6 +104,15 @@ class Scheme:
         """The quotas whose way up leads past a node, itself included, by name."""
         return self._below.get(node, ())
 
+    def remembered(self, subject: Subject, make: Callable[[], Seen]) -> Seen:
+        """What somebody makes of this scheme for a subject: once, and asked for at every event of its account."""
+        known = self._made.get(subject)
+        if known is None:
+            if len(self._made) >= _MOST_REMEMBERED:
+                self._made.clear()
+            known = self._made[subject] = make()
+        return cast(Seen, known)
+
     @cached_property
     def groups_digest(self) -> str:
         """A text that is equal where every binding counts for the same group."""
@@ -169,6 +180,10 @@ class Scheme:
 
     @cached_property
     def _subjects(self) -> dict[tuple[Owner, str], tuple[Subject, ...]]:
+        return {}
+
+    @cached_property
+    def _made(self) -> dict[Subject, object]:
         return {}
 
     @cached_property

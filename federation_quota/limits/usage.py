@@ -7,7 +7,7 @@ under, so that other limits find in it what they need.
 Translation only, pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -46,6 +46,11 @@ class UsageAccount(Account):
     def lens(self) -> Lens:
         """What it sees of a claim."""
         return self.sight or Lens(EVERYTHING, frozenset())
+
+    @property
+    def names(self) -> Mapping[str, tuple[str, ...]]:
+        """By canonical name, the names that the user wrote for it: these are canonical as they are."""
+        return self.sight.own_names if self.sight else {}
 
     @property
     def title(self) -> str:
@@ -202,19 +207,13 @@ def _levels(account: Account, used: Resources) -> list[_Level]:
     for name, limit in sorted(account.limits.items()):
         resource, node = split(name)
         by_node.setdefault(node, {})[resource] = (Quantity(used[name].nano, limit.format), limit)
+    naming = account.sight.naming if isinstance(account, UsageAccount) and account.sight else frozenset()
     wanted = [
         node
         for node, amounts in sorted(by_node.items())
-        if any(amount != ZERO for amount, _ in amounts.values()) or _names(account, subject, node)
+        if node in naming or any(amount != ZERO for amount, _ in amounts.values())
     ]
     return [_Level(node, title(subject.tree, node), by_node[node]) for node in wanted[:MOST_NODES]]
-
-
-def _names(account: Account, subject: Subject, node: str) -> bool:
-    sight = account.sight if isinstance(account, UsageAccount) else None
-    limit = sight.scheme.limits_of(subject).get(node) if sight else None
-    listed: Iterable[str] = () if limit is None else limit.users if subject.kind == USER else limit.groups
-    return subject.name in listed
 
 
 def title(tree: str, node: str) -> str:

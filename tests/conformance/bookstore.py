@@ -200,6 +200,7 @@ class Replica:
             expiry_seconds=expiry_seconds,
             meter=self,
             terms=terms,
+            lasting=terms,
         )
         self._ids = itertools.count(1)
 

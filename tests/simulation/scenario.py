@@ -5,8 +5,8 @@ import contextlib
 import itertools
 from dataclasses import replace
 
-from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied
+from federation_quota.accounting.settler import Settler
 from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.binding import Binding, ObjectKey, TemplateRef
 from federation_quota.ledger import settling
@@ -381,12 +381,13 @@ class Scenario:
             replica = Replica(world, "controller", tasks)
             replica.start()
             del world.replicas["controller"]  # it admits nothing
-            store, expiry = SimulatedStore(world, "controller"), settling.Expiry(EXPIRY_SECONDS)
+            store = SimulatedStore(world, "controller")
+            settler = Settler(replica.observation, store, settling.Expiry(EXPIRY_SECONDS))
             while True:
                 await world.lag(0.5)
                 for account in list(world.accounts.values()):
                     with contextlib.suppress(ConflictError, UnreachableError):
-                        settled = await settler.settle(account, replica.observation, expiry, store)
+                        settled = await settler.settle(account)
                         is_quota = account.name not in LEAVES and not usage.is_usage(account)
                         if is_quota and self.rng.random() < self.strangers:
                             settled = replace(settled, unbound=Resources({"cpu": parse(self.rng.randint(0, 4))}))

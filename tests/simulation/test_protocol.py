@@ -54,6 +54,7 @@ def test_nothing_is_ever_over_admitted_or_leaked() -> None:
         "legacy",
         "unbound",
         "advance",
+        "advance of an owner",
         "two domains",
         "another leaf",
         "owner",

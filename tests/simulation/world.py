@@ -229,7 +229,7 @@ class _Meter:
         """Seen in the store itself."""
 
     def spent(self, account: Account, reservation: Reservation) -> None:
-        self._world.note("advance")
+        self._world.note("advance of an owner" if usage.is_usage(account) else "advance")
         self._world.advanced.setdefault(account.uid, set()).add(reservation.id)
         self._world.decided(account, reservation)
 
@@ -332,6 +332,7 @@ class Replica:
             expiry_seconds=EXPIRY_SECONDS,
             meter=_Meter(world),
             terms=world.terms,
+            lasting=world.terms,
         )
         self._levels: dict[str, Level] = {}
         self._limits = Registry(self.accountant.limit)

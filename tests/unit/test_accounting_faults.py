@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied, Later
 from federation_quota.accounting.committer import SUSPICION_SECONDS
+from federation_quota.accounting.settler import Settler
 from federation_quota.ledger import settling
 from federation_quota.ledger.account import Account
 from federation_quota.quantity import parse
@@ -251,15 +251,15 @@ async def test_an_idle_account_is_settled_by_whoever_looks_after_it() -> None:
     store = Bookstore()
     stored = store.put(holding(active(quota()), creation("dead", 8), creation("seen", 1), creation("there", 1)))
     async with at_work(store) as replica:
-        expiry = settling.Expiry(60)
+        settler = Settler(replica.observation, store, settling.Expiry(60))
         store.put_binding("seen", claim(1), uid="uid-seen")
         replica.see("seen")
-        settled = await settler.settle(stored, replica.observation, expiry, store)
+        settled = await settler.settle(stored)
         assert [one.id for one in settled.reservations] == ["dead", "there"]
         assert settled.observed == store.bindings["seen"].version
         entry = store.put_binding("there", claim(1), uid="another")
         await asyncio.sleep(61)
-        settled = await settler.settle(stored, replica.observation, expiry, store)
+        settled = await settler.settle(stored)
         assert settled.reservations == ()
         assert settled.observed == entry.version
         assert store.attempts == []

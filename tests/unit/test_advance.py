@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federation_quota.accounting import settler
 from federation_quota.accounting.answer import Allowed, Denied, Later
+from federation_quota.accounting.settler import Settler
 from federation_quota.ledger import advance
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.advance import Purse, Terms
@@ -150,10 +150,10 @@ async def test_the_advance_of_a_replica_that_died_ends_after_the_expiry_and_a_lo
         replica = Replica(store, tasks)
         replica.relist()
         entry = store.put_binding("b", claim(3))  # let through by the dead one, and not seen here
-        expiry = Expiry(60)
+        settler = Settler(replica.observation, store, Expiry(60))
 
         async def settle() -> Account:
-            return await settler.settle(stored, replica.observation, expiry, store)
+            return await settler.settle(stored)
 
         assert (await settle()).advances
         await asyncio.sleep(61)
@@ -244,13 +244,31 @@ def test_a_purse_never_spends_more_than_stands_in_the_store(steps: list[str]) ->
 
 def test_an_advance_is_a_whole_number_that_people_can_read() -> None:
     account = replace(quota(0), limits={"cpu": parse("9999m"), "memory": parse("1Gi")})
-    free = advance.free(Books(account, View()), NOTHING, Terms(share=8))
-    assert free.to_json() == {"cpu": "1", "memory": "128Mi"}
+    asked = Resources({"cpu": parse("100m"), "memory": parse("1Mi")})
+    assert advance.free(Books(account, View()), asked, NOTHING, Terms()).to_json() == {"cpu": "1", "memory": "128Mi"}
 
 
 def test_two_names_of_one_resource_share_the_smaller_room() -> None:
     account = replace(quota(0), limits={"cpu": parse(80), "requests.cpu": parse(40)})
-    assert advance.free(Books(account, View()), NOTHING, Terms(share=8)) == cpu(5)
+    assert advance.free(Books(account, View()), cpu(1), NOTHING, Terms(share=8)) == cpu(5)
+
+
+def test_an_advance_is_of_what_is_asked_for_and_of_what_was() -> None:
+    account = replace(quota(80), limits={"cpu": parse(80), "memory": parse("8Gi"), "pods": parse(800)})
+    books, held = Books(account, View()), Resources({"memory": parse("1Gi")})
+    assert advance.free(books, cpu(1), NOTHING, Terms(share=8)) == cpu(10)
+    assert advance.free(books, cpu(1), held, Terms(share=8)).to_json() == {"cpu": "10", "memory": "1Gi"}
+    assert advance.free(books, cpu(3), held, Terms(share=8)) == NOTHING, "its limit is near"
+    full = Books(replace(account, limits={**account.limits, "memory": parse(0)}), View())
+    assert advance.free(full, cpu(1), held, Terms(share=8)) == cpu(10), "that limit is near, and nobody asks for it"
+
+
+def test_an_advance_of_more_than_a_status_can_hold_is_of_what_is_asked_for_alone() -> None:
+    many = {f"cpu@node-{number}": parse(80) for number in range(2 * advance.MOST_NAMES)}
+    books = Books(replace(quota(0), limits=many), View())
+    asked = Resources({name: parse(1) for name in list(many)[:10]})
+    assert set(advance.free(books, asked, Resources(many), Terms(share=8))) == set(asked)
+    assert advance.free(books, Resources({name: parse(1) for name in many}), NOTHING, Terms(share=8)) == NOTHING
 
 
 @in_simulated_time

@@ -1,0 +1,157 @@
+"""Advances of users and groups: of the nodes that something is asked for on, for as long as somebody may come again."""
+
+import asyncio
+from dataclasses import replace
+
+from federation_quota.accounting.answer import Allowed, Denied
+from federation_quota.accounting.settler import Settler
+from federation_quota.ledger import advance
+from federation_quota.ledger.account import Account, Advance
+from federation_quota.ledger.advance import Terms
+from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.settling import Expiry
+from federation_quota.limits.hierarchy import ROOT
+from federation_quota.limits.scheme import Schemes
+from federation_quota.limits.subject import USER, Subject
+from federation_quota.quantity import parse
+from federation_quota.resources import Resources
+from tests.conformance.bookstore import HERE, Bookstore, Replica, at_work, in_simulated_time
+from tests.unit.limits import ANN, LEAF, TREE, account, limited, owned, schemes
+
+OTHER = "team-b"
+TERMS = Terms(share=4, worth=1, busy_admissions=1, busy_seconds=1.0, rest_seconds=advance.LASTING.rest_seconds)
+ANNS = Subject(TREE, USER, "ann").account
+
+
+def limits(cpu: int) -> Schemes:
+    """Ann has so much on every node, and may have as many applications."""
+    entry = limited("ann", applications=cpu, cpu=cpu)
+    return schemes({node: [entry] for node in (ROOT, "dept", LEAF, OTHER)}, (LEAF, OTHER))
+
+
+def claim(leaf: str = LEAF) -> Claim:
+    return owned(ANN, {"cpu": 1, "pods": 1}, leaf)
+
+
+async def fill(here: Replica, store: Bookstore, prefix: str, count: int, leaf: str = LEAF) -> list[object]:
+    """Ask for so many new ones, one after the other; those that are let through are stored and seen."""
+    answers: list[object] = []
+    for name in (f"{prefix}{number}" for number in range(count)):
+        answers.append(await here.answer(here.create(name, claim(leaf))))
+        if isinstance(answers[-1], Allowed):
+            store.put_binding(name, claim(leaf))
+            here.see(name)
+    return answers
+
+
+def held(store: Bookstore) -> Resources:
+    found = advance.of(store.accounts[ANNS], HERE)
+    return found.amounts if found else Resources()
+
+
+@in_simulated_time
+async def test_who_comes_again_costs_no_write_and_holds_of_the_way_up_alone() -> None:
+    store = Bookstore()
+    async with at_work(store, terms=TERMS) as here:
+        here.accountant.limit(limits(1000))
+        await fill(here, store, "a", 2)
+        assert {name.partition("@")[2] for name in held(store)} == {LEAF, "dept", ROOT}
+        writes = len(store.writes)
+        await asyncio.sleep(300)
+        assert await fill(here, store, "b", 50) == [Allowed()] * 50
+        assert len(store.writes) == writes, "after five minutes, too"
+        await fill(here, store, "c", 2, OTHER)
+        assert {name.partition("@")[2] for name in held(store)} == {LEAF, OTHER, "dept", ROOT}, "and elsewhere"
+        writes = len(store.writes)
+        await fill(here, store, "d", 10)
+        await fill(here, store, "e", 10, OTHER)
+        assert len(store.writes) == writes
+        await asyncio.sleep(2 * TERMS.rest_seconds)
+        assert not held(store), "nobody has come again"
+        assert store.accounts[ANNS].observed >= store.bindings["e9"].version, "and what proves it was told"
+        assert not any("/b" in one for one in store.looks), "what was spent was seen stored"
+
+
+@in_simulated_time
+async def test_near_a_limit_there_is_none_and_nobody_gets_more() -> None:
+    store = Bookstore()
+    async with at_work(store, terms=advance.LASTING) as here:
+        here.accountant.limit(limits(20))
+        answers = await fill(here, store, "a", 25)
+        assert [type(one) for one in answers] == [Allowed] * 20 + [Denied] * 5
+        assert here.advanced == []
+
+
+@in_simulated_time
+async def test_by_another_limit_nothing_is_spent_and_what_is_on_its_way_counts() -> None:
+    store = Bookstore()
+    async with at_work(store, terms=TERMS) as here:
+        here.accountant.limit(limits(1000))
+        await fill(here, store, "a", 2)
+        assert await here.answer(here.create("late", claim())) == Allowed()
+        assert here.advanced[-1].endswith("/late")
+        here.accountant.limit(limits(4))
+        assert await here.answer(here.create("fourth", claim())) == Allowed()
+        assert not here.advanced[-1].endswith("/fourth")
+        known = store.accounts[ANNS]
+        assert sorted(one.binding for one in known.reservations) == ["test/fourth", "test/late"]
+        for name in ("late", "fourth"):
+            store.put_binding(name, claim())
+            here.see(name)
+        assert isinstance(await here.answer(here.create("fifth", claim())), Denied)
+
+
+@in_simulated_time
+async def test_what_never_came_is_free_again() -> None:
+    store = Bookstore()
+    async with at_work(store, terms=TERMS) as here:
+        here.accountant.limit(limits(100))
+        await fill(here, store, "a", 2)
+        for number in range(20):
+            assert await here.answer(here.create(f"dead{number}", claim())) == Allowed()
+        await asyncio.sleep(61)
+        assert await fill(here, store, "b", 98) == [Allowed()] * 98
+        assert isinstance(await here.answer(here.create("one-more", claim())), Denied)
+
+
+@in_simulated_time
+async def test_who_leaves_gives_back_of_many_accounts_and_waits_for_none_that_has_other_limits_now() -> None:
+    store = Bookstore()
+    async with at_work(store, terms=TERMS) as here:
+        here.accountant.limit(limits(1000))
+        await fill(here, store, "a", 3)
+        store.live.append("there")
+        here.accountant.limit(limits(900))  # which the other one has yet to join
+        began = asyncio.get_running_loop().time()
+        await here.accountant.give_back(timeout_seconds=5.0)
+        assert asyncio.get_running_loop().time() - began < 1
+        here.accountant.limit(limits(1000))
+        await asyncio.sleep(1)
+        assert not held(store)
+
+
+@in_simulated_time
+async def test_of_a_replica_that_died_one_look_serves_everybody() -> None:
+    store = Bookstore()
+    store.live = [HERE, "dead"]
+    known = limits(10)
+    people = [account(known, name) for name in ("ann", "bob", "eve")]
+    held = (Advance("a", "dead", Resources({"cpu@": parse(2)})),)
+    stored = [store.put(replace(one, advances=held, active_shape=one.shape)) for one in people]
+    entry = store.put_binding("b", claim())  # let through by the dead one, and not seen here
+    async with at_work(store) as here:
+        settler = Settler(here.observation, store, Expiry(60))
+
+        async def settle() -> list[Account]:
+            return [await settler.settle(one) for one in stored]
+
+        await settle()
+        await asyncio.sleep(61)
+        assert all(one.advances for one in await settle()), "it is not known to be gone"
+        assert store.roll_calls == 1
+        store.live = [HERE]
+        await asyncio.sleep(6)
+        settled = await settle()
+        assert [one.advances for one in settled] == [(), (), ()]
+        assert {one.observed for one in settled} == {entry.version}
+        assert (store.roll_calls, store.lists) == (2, 1)
