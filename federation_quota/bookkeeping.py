@@ -129,9 +129,12 @@ def _is_too_long(charge: Resources) -> bool:
 
 def _read_advance(stored: Mapping[str, Any]) -> Advance:
     amounts = Resources.parse(stored.get("amounts") or {})
-    return Advance(text(stored, "id"), text(stored, "replica"), amounts, bool(stored.get("recalled")))
+    is_recalled, is_granted = bool(stored.get("recalled")), bool(stored.get("granted"))
+    return Advance(text(stored, "id"), text(stored, "replica"), amounts, is_recalled, is_granted)
 
 
 def _write_advance(advance: Advance) -> dict[str, Any]:
     found: dict[str, Any] = {"id": advance.id, "replica": advance.replica, "amounts": advance.amounts.to_json()}
+    if advance.is_granted:
+        found["granted"] = True
     return {**found, "recalled": True} if advance.is_recalled else found

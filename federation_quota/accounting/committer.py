@@ -317,8 +317,8 @@ class Committer:
         try:
             if must_write:
                 self._treasurer.note(admissions)
-                mine = None if is_left else self._treasurer.take(books, _asked(account, decided))
-                written = await self._treasurer.write(self._store, called, mine)
+                taken = () if is_left else self._treasurer.take(books, _asked(account, decided))
+                written = await self._treasurer.write(self._store, called, taken)
                 if is_left:
                     self._treasurer.clear()
                 self._keep(written)
@@ -472,7 +472,7 @@ class Committer:
         books = self._treasurer.open_books(account)
         if not self._treasurer.note_one_by_one(books):
             return True
-        written = await self._treasurer.write(self._store, books.account, None)
+        written = await self._treasurer.write(self._store, books.account)
         self._treasurer.clear()
         self._keep(written)
         return False

@@ -7,7 +7,7 @@ becomes free again, is `ledger.advance`'s.
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from federation_quota.accounting.meter import Meter
@@ -46,6 +46,8 @@ class Treasurer:
         self._basis: object = None  # what the purse was filled on: where that changes, it is no good
         self._recent = recent
         self._sober_until = 0.0  # somebody else needed the room: no advance is taken before
+        self._adopted = ""  # the last one that another replica took for this one
+        self._doubted = 0  # the version of the account under which a write failed last
         self.is_leaving = False
 
     # What is spent
@@ -93,10 +95,21 @@ class Treasurer:
         if mine is not None and mine.is_recalled:
             self._sober_until = self._now() + self._terms.rest_seconds
         if self._purse.is_empty:
+            self._adopt(account, mine)
             return
         if not account.is_active or self._basis != self._basis_of(account):
             self._purse.close()
         self._purse.shrink(mine.amounts if mine else NOTHING)
+
+    def _adopt(self, account: Account, mine: Advance | None) -> None:
+        """Take up what another replica has taken for this one. Once: where it cannot be spent any more, it is given
+        back; and never on a version that a write of ours, whose fate is not known, may still follow."""
+        if mine is None or not mine.is_granted or mine.is_recalled or mine.id == self._adopted or self.is_leaving:
+            return
+        if account.is_active and not self._purse.is_being_written and int(account.version) > self._doubted:
+            self._adopted = mine.id
+            self._purse.adopt(mine.amounts, self._now())
+            self._basis = self._basis_of(account)
 
     @property
     def is_empty(self) -> bool:
@@ -131,7 +144,7 @@ class Treasurer:
         if self.is_resting:
             if not held and not purse.open:
                 self._purse = Purse()  # nothing stands in the store, and nothing is under way
-            return held != purse.open
+            return held != account.storable(purse.open)
         return self.is_low and self._now() >= self._sober_until
 
     def next_look(self) -> float:
@@ -175,25 +188,40 @@ class Treasurer:
         books.advanced = books.advanced - self._purse.open
         return True
 
-    def take(self, books: Books, asked: Resources) -> Advance | None:
-        """What this replica is to hold from the coming write on: what is under way, and more where that pays."""
-        now, needed = self._now(), self._purse.open
+    def take(self, books: Books, asked: Resources) -> tuple[Advance, ...]:
+        """What is to be held from the coming write on: by this replica what is under way, and more where that pays; by
+        others as much, where the terms say so and they have nothing."""
+        now, needed, account = self._now(), self._purse.open, books.account
+        others: list[Advance] = []
         # A leaf's limit falls as a matter of course, and then nothing is given beyond it: not even from an advance.
         is_steady = not domain.is_leaf(self._namespace)
         if is_steady and self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
-            free = advance.free(books, asked + self._purse.spent_since, self._purse.durable, self._terms)
-            needed = needed + free
+            lately = asked + self._purse.spent_since
+            free = advance.free(books, lately, self._purse.durable, self._terms)
+            needed = needed.maximum(free)
             if free:
                 self._purse.spent_at = now  # it has its time, whether or not it is spent
-        return Advance(secrets.token_hex(8), self._replica(), needed) if needed else None
+                books.advanced = books.advanced + (needed - self._purse.open)
+                others += self._grants(books, lately)
+        mine = [Advance(secrets.token_hex(8), self._replica(), account.storable(needed))] if needed else []
+        return (*mine, *others)
 
-    async def write(self, store: Store, account: Account, mine: Advance | None) -> Account:
-        """Write the account with this replica's advance in it. Meanwhile the old one is spent from, with care."""
-        basis = self._basis_of(account)
-        self._purse.begin(mine.amounts if mine else NOTHING)
+    def _grants(self, books: Books, lately: Resources) -> Iterator[Advance]:
+        known = {self._replica(), *(one.replica for one in books.account.advances)}
+        joined = {replica for replica, shape in books.account.joined if shape == books.account.shape}
+        for replica in sorted(joined - known) if self._terms.for_all else ():
+            if free := advance.free(books, lately, NOTHING, self._terms):
+                books.advanced = books.advanced + free
+                yield Advance(secrets.token_hex(8), replica, books.account.storable(free), is_granted=True)
+
+    async def write(self, store: Store, account: Account, advances: Iterable[Advance] = ()) -> Account:
+        """Write the account with these advances in it. Meanwhile the old one is spent from, with care."""
+        basis, taken = self._basis_of(account), tuple(advances)
+        self._purse.begin(next((one.amounts for one in taken if one.replica == self._replica()), NOTHING))
         try:
-            written = await store.write(replace(account, advances=(*account.advances, *([mine] if mine else []))))
+            written = await store.write(replace(account, advances=(*account.advances, *taken)))
         except BaseException:
+            self._doubted = int(account.version)
             self._purse.fail()
             raise
         self._purse.land()

@@ -166,6 +166,8 @@ class Advance(Model):
     """The replica's name."""
     amounts: Amounts
     """How much it holds: nobody else can use it meanwhile."""
+    granted: bool | None = None
+    """Another replica has taken it for this one."""
     recalled: bool | None = None
     """Somebody needs the room: the replica gives back what it does not need."""
 

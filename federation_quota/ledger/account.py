@@ -27,6 +27,7 @@ class Advance:
     replica: str
     amounts: Resources
     is_recalled: bool = False  # somebody needs the room
+    is_granted: bool = False  # another replica has taken it for that one, which may not know yet
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class Account:
     def is_full(self) -> bool:
         """Whether it can take no more reservations for now."""
         return len(self.reservations) >= MOST_RESERVATIONS
+
+    def storable(self, amounts: Resources) -> Resources:
+        """At least these amounts, as its store can keep them of an advance."""
+        return amounts
 
     def with_reservations(self, reservations: Iterable[Reservation], observed: int = 0) -> "Account":
         """The account with these reservations; the observed version only ever rises."""

@@ -13,20 +13,18 @@ Pure: when to write, and for how long an advance lasts, is `accounting.treasurer
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.judging import Ask, Books
+from federation_quota.ledger.level import resource_of
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import proved
 from federation_quota.ledger.view import View
 from federation_quota.quantity import Format, Quantity
 from federation_quota.resources import NOTHING, Resources
-
-MOST_NAMES: Final = 128
-"""A status does not hold more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,10 @@ class Terms:
     busy_admissions: int = 4  # when its replica admitted so many, of whatever account
     busy_seconds: float = 1.0  # within that time
     rest_seconds: float = 5.0  # given back when nothing was spent for that long
+    for_all: bool = False  # and as much for every other replica: who has asked here may ask there next
 
 
-LASTING: Final = Terms(rest_seconds=600.0)
+LASTING: Final = Terms(rest_seconds=600.0, for_all=True)
 """For accounts of which there are thousands: each is seldom asked, and together they are asked all the time."""
 
 
@@ -70,19 +69,36 @@ def increase(account: Account, ask: Ask) -> Resources:
 def free(books: Books, asked: Resources, held: Resources, terms: Terms) -> Resources:
     """What a replica may take beside all that is in the books: of what was asked for lately, and of what it has.
 
-    Nothing where a limit is near of something that was asked for; of the rest, what is not. An account may limit much
-    more than anybody asks for at a time: a user's does so on every node of a tree.
+    Of what is limited on several nodes (`ledger.level`) on each of them alike: who asks on one asks on another next.
+    Where one of them is near its limit, only on those that it was asked for on; and nothing where it is one of these.
     """
-    account, parts = books.account, {}
-    for resource in {*asked, *held} if len({*asked, *held}) <= MOST_NAMES else asked:
-        limits = [account.limits[name] for name in account.names.get(resource, ())]
-        if limits:
-            left = min(limits) - books.used[resource] - books.advanced[resource]
-            parts[resource] = _rounded(left.nano // terms.share, left.format)
-    near = {name for name, part in parts.items() if part.nano < max(1, asked[name].nano * terms.worth)}
-    if len(parts) > MOST_NAMES or not near.isdisjoint(asked):
+    resources = {resource_of(name) for name in (*asked, *held)}
+    parts = {name: _part(books, name, terms) for name in books.account.names if resource_of(name) in resources}
+    least: dict[str, Quantity] = {}
+    for name, part in parts.items():
+        resource = resource_of(name)
+        least[resource] = min(part, least.get(resource, part))
+    alike = {name: least[resource_of(name)] for name in parts}
+    if not _near(alike, asked, terms):
+        return Resources(alike)
+    near = _near(parts, asked, terms)
+    if not near.isdisjoint(asked):
         return NOTHING
-    return Resources({name: part for name, part in parts.items() if name not in near})
+    return Resources(
+        {name: part for name, part in parts.items() if name not in near and (name in asked or name in held)}
+    )
+
+
+def _part(books: Books, resource: str, terms: Terms) -> Quantity:
+    """So much of what is left of it."""
+    limit = min(books.account.limits[name] for name in books.account.names[resource])
+    left = limit - books.used[resource] - books.advanced[resource]
+    return _rounded(left.nano // terms.share, left.format)
+
+
+def _near(parts: Mapping[str, Quantity], asked: Resources, terms: Terms) -> set[str]:
+    """Whose limit is near: a part of what is left would not last."""
+    return {name for name, part in parts.items() if part.nano < max(1, asked[name].nano * terms.worth)}
 
 
 def _rounded(nano: int, form: Format) -> Quantity:
@@ -152,6 +168,17 @@ class Purse:
         self.spent_at = now
         self.spent_since = self.spent_since + amounts
         return True
+
+    @property
+    def is_being_written(self) -> bool:
+        """Whether a write is under way."""
+        return self._next is not None
+
+    def adopt(self, amounts: Resources, now: float) -> None:
+        """So much stands in the store for this replica, which had nothing and knew nothing of it."""
+        self._left = None
+        self.durable = amounts
+        self.spent_at = now  # it has its time, whether or not it is spent
 
     def carry(self, reservations: Iterable[Reservation], account: Account, now: float) -> None:
         """What was admitted before this purse was: nobody knows by how much it grew, at most by all of it."""

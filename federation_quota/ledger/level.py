@@ -3,10 +3,17 @@
 So one account judges a binding from the leaf to the root at once. No resource and no node has an `@` in its name.
 """
 
+from collections.abc import Iterable
 from typing import Final
+
+from federation_quota.quantity import Quantity
+from federation_quota.resources import Resources
 
 APPLICATIONS: Final = "applications"
 """Bindings with replicas, beside the names of resources, none of which is called so."""
+
+MOST_NAMES: Final = 128
+"""A status does not hold amounts of more."""
 
 _AT: Final = "@"
 
@@ -19,6 +26,39 @@ def qualified(resource: str, node: str) -> str:
 def is_applications(name: str) -> bool:
     """Whether it is a node's number of applications."""
     return name.startswith(APPLICATIONS + _AT)
+
+
+def resource_of(name: str) -> str:
+    """The resource alone; of what is limited on no node, its name."""
+    return name.partition(_AT)[0]
+
+
+def compact(amounts: Resources, names: Iterable[str]) -> dict[str, Quantity]:
+    """Amounts of these names, told once for a resource of which there is the same on every node.
+
+    Where that would still be more than a status can hold, each is the largest of its resource: more than there is.
+    """
+    by_resource: dict[str, list[str]] = {}
+    for name in {*names, *amounts}:
+        by_resource.setdefault(resource_of(name), []).append(name)
+    found: dict[str, Quantity] = {}
+    for resource, alike in by_resource.items():
+        values = {amounts[name] for name in alike}
+        if len(values) == 1:
+            found[resource] = values.pop()
+        else:
+            found.update((name, amounts[name]) for name in alike)
+    found = {name: amount for name, amount in found.items() if not amount.is_zero}
+    if len(found) <= MOST_NAMES:
+        return found
+    return {resource: max(amounts[name] for name in alike) for resource, alike in by_resource.items()}
+
+
+def spread(amounts: Resources, names: Iterable[str]) -> Resources:
+    """The counterpart: what is told once, on every node."""
+    found = {name: amount for name, amount in amounts.items() if _AT in name}
+    found.update((name, amounts[resource_of(name)]) for name in names if resource_of(name) in amounts)
+    return Resources(found)
 
 
 def split(name: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from federation_quota import bookkeeping
 from federation_quota.bookkeeping import text
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.lens import Lens
-from federation_quota.ledger.level import APPLICATIONS, split
+from federation_quota.ledger.level import APPLICATIONS, compact, split, spread
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.limits.hierarchy import ROOT
 from federation_quota.limits.lens import UsageLens
@@ -51,6 +51,10 @@ class UsageAccount(Account):
     def names(self) -> Mapping[str, tuple[str, ...]]:
         """By canonical name, the names that the user wrote for it: these are canonical as they are."""
         return self.sight.own_names if self.sight else {}
+
+    def storable(self, amounts: Resources) -> Resources:
+        """At least these amounts, as a status can hold them of an advance."""
+        return spread(Resources(compact(amounts, self.limits)), self.limits)
 
     @property
     def title(self) -> str:
@@ -147,7 +151,8 @@ def fitted(account: Account, schemes: Schemes) -> Account:
     if known is scheme and known is not None:
         return account
     sight = UsageLens.of(subject, scheme or Scheme(subject.tree))
-    return replace(account, limits=sight.limits, sight=sight)
+    advances = tuple(replace(one, amounts=spread(one.amounts, sight.limits)) for one in account.advances)
+    return replace(account, limits=sight.limits, sight=sight, advances=advances)
 
 
 def stored_as(account: Account, whole: Mapping[str, Any]) -> Account:
@@ -164,7 +169,8 @@ def status(account: Account, used: Resources) -> dict[str, Any]:
         "summary": "; ".join(f"{level.title}: {level.summary}" for level in levels)[:LONGEST_SUMMARY],
         "exceeded": ", ".join(over)[:LONGEST_SUMMARY],
     }
-    whole = bookkeeping.written(account, {**kept(account).status, **shown})
+    advances = tuple(replace(one, amounts=Resources(compact(one.amounts, account.limits))) for one in account.advances)
+    whole = bookkeeping.written(replace(account, advances=advances), {**kept(account).status, **shown})
     for written, reservation in zip(whole["reservations"], account.reservations, strict=True):
         written["leaf"] = reservation.claim.leaf
     return whole

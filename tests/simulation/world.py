@@ -102,7 +102,13 @@ class World:
 
     STALL_CHANCE = 0.02  # that a watch of bindings stalls, each time that it has something to bring
     # In some worlds every replica takes all that it can get in advance, in some a part, in some nothing.
-    TERMS = (Terms(1, 1, 1, 2.0, 2.0), Terms(2, 1, 1, 1.0, 0.5), Terms(2, 1, 2, 1.0, 1.0), Terms(worth=10**9))
+    TERMS = (
+        Terms(1, 1, 1, 2.0, 2.0),
+        Terms(2, 1, 1, 1.0, 0.5),
+        Terms(2, 1, 1, 1.0, 2.0, for_all=True),
+        Terms(3, 1, 2, 1.0, 1.0, for_all=True),
+        Terms(worth=10**9),
+    )
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)

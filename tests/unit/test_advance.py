@@ -14,6 +14,7 @@ from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
+from federation_quota.ledger.level import MOST_NAMES, compact, spread
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import Expiry
 from federation_quota.ledger.view import View
@@ -263,12 +264,34 @@ def test_an_advance_is_of_what_is_asked_for_and_of_what_was() -> None:
     assert advance.free(full, cpu(1), held, Terms(share=8)) == cpu(10), "that limit is near, and nobody asks for it"
 
 
-def test_an_advance_of_more_than_a_status_can_hold_is_of_what_is_asked_for_alone() -> None:
-    many = {f"cpu@node-{number}": parse(80) for number in range(2 * advance.MOST_NAMES)}
-    books = Books(replace(quota(0), limits=many), View())
-    asked = Resources({name: parse(1) for name in list(many)[:10]})
-    assert set(advance.free(books, asked, Resources(many), Terms(share=8))) == set(asked)
-    assert advance.free(books, Resources({name: parse(1) for name in many}), NOTHING, Terms(share=8)) == NOTHING
+def on_nodes(**amounts: int) -> Resources:
+    return Resources({f"cpu@{node}": parse(amount) for node, amount in amounts.items()})
+
+
+def test_of_several_nodes_an_advance_is_of_all_alike_unless_one_is_near_its_limit() -> None:
+    account = replace(quota(0), limits={"cpu@a": parse(80), "cpu@b": parse(800), "pods@a": parse(1)})
+    assert advance.free(Books(account, View()), on_nodes(b=1), NOTHING, Terms()) == on_nodes(a=10, b=10)
+    near = Books(replace(account, limits={**account.limits, "cpu@a": parse(3)}), View())
+    assert advance.free(near, on_nodes(b=1), NOTHING, Terms()) == on_nodes(b=100), "only where it was asked for"
+    assert advance.free(near, on_nodes(a=1, b=1), NOTHING, Terms()) == NOTHING
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3)),
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3)),
+)
+def test_what_is_told_once_for_many_nodes_is_read_as_it_was(here: dict[str, int], also: dict[str, int]) -> None:
+    names = [f"cpu@{node}" for node in {*here, *also}] + [f"pods@{node}" for node in also]
+    amounts = Resources(
+        {f"cpu@{node}": parse(one) for node, one in here.items()}
+        | {f"pods@{node}": parse(one) for node, one in also.items()}
+    )
+    assert spread(Resources(compact(amounts, names)), names) == amounts
+
+
+def test_more_than_a_status_can_hold_is_told_as_the_most_of_it() -> None:
+    amounts = Resources({f"cpu@{number}": parse(number + 1) for number in range(MOST_NAMES + 1)})
+    assert compact(amounts, amounts) == {"cpu": parse(MOST_NAMES + 1)}
 
 
 @in_simulated_time

@@ -1,4 +1,4 @@
-"""Advances of users and groups: of the nodes that something is asked for on, for as long as somebody may come again."""
+"""Advances of users and groups: on all of their nodes, for every replica, for as long as somebody may come again."""
 
 import asyncio
 from dataclasses import replace
@@ -9,7 +9,9 @@ from federation_quota.ledger import advance
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.judging import Books
 from federation_quota.ledger.settling import Expiry
+from federation_quota.limits import usage
 from federation_quota.limits.hierarchy import ROOT
 from federation_quota.limits.scheme import Schemes
 from federation_quota.limits.subject import USER, Subject
@@ -44,32 +46,80 @@ async def fill(here: Replica, store: Bookstore, prefix: str, count: int, leaf: s
     return answers
 
 
+async def see_each_other(store: Bookstore, *replicas: Replica) -> None:
+    """Each hears of what the others write, for a while."""
+    for _ in range(20):
+        await asyncio.sleep(0.1)
+        for one in replicas:
+            for known in store.accounts.values():
+                one.accountant.learn(known)
+
+
 def held(store: Bookstore) -> Resources:
     found = advance.of(store.accounts[ANNS], HERE)
     return found.amounts if found else Resources()
 
 
 @in_simulated_time
-async def test_who_comes_again_costs_no_write_and_holds_of_the_way_up_alone() -> None:
+async def test_who_comes_again_costs_no_write_wherever_they_ask() -> None:
     store = Bookstore()
     async with at_work(store, terms=TERMS) as here:
         here.accountant.limit(limits(1000))
         await fill(here, store, "a", 2)
-        assert {name.partition("@")[2] for name in held(store)} == {LEAF, "dept", ROOT}
+        status = usage.status(usage.fitted(store.accounts[ANNS], limits(1000)), Resources())
+        assert [one["amounts"] for one in status["advances"]] == [{"applications": "249", "cpu": "249"}]
         writes = len(store.writes)
         await asyncio.sleep(300)
         assert await fill(here, store, "b", 50) == [Allowed()] * 50
-        assert len(store.writes) == writes, "after five minutes, too"
-        await fill(here, store, "c", 2, OTHER)
-        assert {name.partition("@")[2] for name in held(store)} == {LEAF, OTHER, "dept", ROOT}, "and elsewhere"
-        writes = len(store.writes)
-        await fill(here, store, "d", 10)
-        await fill(here, store, "e", 10, OTHER)
-        assert len(store.writes) == writes
+        assert await fill(here, store, "c", 50, OTHER) == [Allowed()] * 50
+        assert len(store.writes) == writes, "after five minutes, and elsewhere"
         await asyncio.sleep(2 * TERMS.rest_seconds)
         assert not held(store), "nobody has come again"
-        assert store.accounts[ANNS].observed >= store.bindings["e9"].version, "and what proves it was told"
+        assert store.accounts[ANNS].observed >= store.bindings["c49"].version, "and what proves it was told"
         assert not any("/b" in one for one in store.looks), "what was spent was seen stored"
+
+
+@in_simulated_time
+async def test_one_write_takes_for_every_replica_and_each_spends_its_own() -> None:
+    store = Bookstore()
+    store.live = [HERE, "there"]
+    for_all = replace(TERMS, for_all=True)
+    async with at_work(store, terms=for_all) as here, at_work(store, "there", terms=for_all) as there:
+        known = limits(1000)
+        for one in (here, there):
+            one.accountant.limit(known)
+        first = asyncio.create_task(fill(here, store, "a", 1))
+        await see_each_other(store, here, there)
+        assert await first == [Allowed()]
+        await fill(here, store, "b", 1)
+        there.accountant.learn(store.accounts[ANNS])
+        granted = advance.of(store.accounts[ANNS], "there")
+        assert granted is not None
+        assert granted.is_granted
+        writes = len(store.writes)
+        assert await fill(there, store, "c", 20) == [Allowed()] * 20
+        assert len(store.writes) == writes
+        assert len(there.advanced) == 20
+        books = Books(usage.fitted(store.accounts[ANNS], known), there.observation.view)
+        assert (books.used + books.advanced)["cpu@"] <= parse(1000)
+
+
+@in_simulated_time
+async def test_what_another_has_taken_for_one_is_given_back_where_it_cannot_be_spent() -> None:
+    store = Bookstore()
+    async with at_work(store, terms=TERMS) as here:
+        here.accountant.limit(limits(1000))
+        await fill(here, store, "a", 1)
+        grant = Advance("g", HERE, Resources({"cpu": parse(100)}), is_granted=True)
+        store.put(replace(store.accounts[ANNS], advances=(grant,)))
+        here.accountant.learn(store.accounts[ANNS])
+        await asyncio.sleep(1)
+        assert held(store) == grant.amounts, "it has its time"
+        store.put(replace(store.accounts[ANNS], advances=(replace(grant, is_recalled=True),)))
+        here.accountant.learn(store.accounts[ANNS])
+        await asyncio.sleep(1)
+        assert not held(store)
+        assert here.advanced == []
 
 
 @in_simulated_time
