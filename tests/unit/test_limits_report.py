@@ -244,6 +244,13 @@ def test_what_has_no_replicas_is_used_and_is_no_application() -> None:
     assert found.document()["queues"]["resourceUsage"] == {"count/configmaps": 1}
 
 
+def test_a_group_has_the_users_whose_use_it_is_with_applications_or_without() -> None:
+    config_map = Claim(Resources({"count/configmaps": parse(1)}), "", "a", Owner("ann", ("dev",)))
+    given = {"map": config_map, "web": claim("bob", ("dev",), "a", {"vcore": "1"}), "api": claim("cid", (), "a", {})}
+    (found,) = groups(tree({"a": ROOT}, {"a": (limit(applications=1, groups=("dev",)),)}), given)
+    assert (found.users, found.queues.applications) == (("ann", "bob"), ("web",))
+
+
 def test_who_is_named_and_uses_nothing_is_told_of_with_the_queues_that_name_them() -> None:
     named = limit(applications=2, users=("ann",), groups=("dev",))
     scheme = tree({"a": ROOT, "b": "a", "c": ROOT}, {"b": (named,), "c": (limit(applications=1, users=("*",)),)})
