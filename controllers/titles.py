@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import Final
 
 from federation_quota import names
-from federation_quota.kube import lease
+from federation_quota.kube import lease, titles
 from federation_quota.kube.client import Client
 from federation_quota.kube.error import ConflictError, NotFoundError
 from federation_quota.kube.lease import LEASES, Lease
-from federation_quota.stamp import TENANT_LABEL
 
 GONE_SECONDS: Final = 900.0
 
@@ -33,7 +32,7 @@ class TitleSweeper:
         idle = {
             one.metadata.name: one
             for one in found
-            if not one.spec.holder and one.metadata.labels.get(TENANT_LABEL) not in tenants
+            if not one.spec.holder and titles.tenant(one.metadata.labels) not in tenants
         }
         now, before = self._clock(), self._seen
         self._seen = {}

@@ -7,6 +7,8 @@ where it can alarm, what to do then.
 Labels are bounded. No metric is labelled with a binding or anything else that people make at will; only what a quota
 has and may use stands under the quota's own name, and goes when the quota does; and of users and groups so many are
 told of, and no more.
+
+What names people is kept apart from all else: it is for who has said who they are, and may know.
 """
 
 import contextlib
@@ -20,6 +22,7 @@ from prometheus_client import (
     Gauge,
     GCCollector,
     Histogram,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     disable_created_metrics,
@@ -34,7 +37,9 @@ from federation_quota.quantity import Quantity, QuantityError, parse
 
 PREFIX: Final = "federation_quota_"
 REGISTRY: Final = CollectorRegistry()
-"""The one registry of the process."""
+"""What whoever reaches the process may know."""
+PEOPLE: Final = CollectorRegistry()
+"""What names people, and what is about that alone."""
 
 WEBHOOK: Final = "webhook"
 CONTROLLERS: Final = "controllers"
@@ -55,6 +60,21 @@ class Definition:
     help: str
     served_by: str
     remedy: str = ""  # what to do when it alarms
+    is_guarded: bool = False  # told for a token alone
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """The one that it is in."""
+        return PEOPLE if self.is_guarded else REGISTRY
+
+
+class Everything(Collector):
+    """All that the process has to tell."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Both registries', as they are now."""
+        yield from REGISTRY.collect()
+        yield from PEOPLE.collect()
 
 
 _COLLECTORS: Final[dict[Definition, Collector]] = {}
@@ -72,7 +92,7 @@ def keep(process: str) -> None:
     for definition, collector in list(_COLLECTORS.items()):
         if definition.served_by not in (process, BOTH):
             with contextlib.suppress(KeyError):  # two may come from one collector
-                REGISTRY.unregister(collector)
+                definition.registry.unregister(collector)
 
 
 def _counter(name: str, text: str, *labels: str, by: str, remedy: str = "") -> Counter:
@@ -419,30 +439,34 @@ _USAGE_USED: Final = Definition(
     "gauge",
     _WHO,
     "What a user or group uses of what is limited for them on a quota (`node`, empty for the whole tree), in the "
-    "resource's base unit, applications among them; by the leader.",
+    "resource's base unit, applications among them; by the leader, for a token alone.",
     CONTROLLERS,
-    "Near `usage_limit`: they will be refused. `kubectl fedquota usage users` shows what they use, and where.",
+    "Near `usage_limit`: they will be refused. `kubectl fedquota usage users` shows what they use, and where. Not "
+    "there at all: the controllers are started without `--metrics-authorization=token`.",
+    is_guarded=True,
 )
 _USAGE_LIMIT: Final = Definition(
     f"{PREFIX}usage_limit",
     "gauge",
     _WHO,
-    "What a user or group may use there at most; by the leader.",
+    "What a user or group may use there at most; by the leader, for a token alone.",
     CONTROLLERS,
+    is_guarded=True,
 )
 _USAGE_UNTOLD: Final = Definition(
     f"{PREFIX}usage_untold",
     "gauge",
     (),
     f"Users and groups that are left out of these two, of which {MOST_USAGE_SERIES} series at most are told: those "
-    "furthest from their limits.",
+    "furthest from their limits. For a token alone.",
     CONTROLLERS,
+    is_guarded=True,
 )
 quota_amounts: Final = QuotaAmounts()
 usage_amounts: Final = UsageAmounts()
 _COLLECTORS.update({_USED: quota_amounts, _HARD: quota_amounts})
 _COLLECTORS.update({_USAGE_USED: usage_amounts, _USAGE_LIMIT: usage_amounts, _USAGE_UNTOLD: usage_amounts})
 REGISTRY.register(quota_amounts)
-REGISTRY.register(usage_amounts)
+PEOPLE.register(usage_amounts)
 for _standard in (ProcessCollector, PlatformCollector, GCCollector):
     _standard(registry=REGISTRY)

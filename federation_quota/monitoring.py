@@ -17,6 +17,7 @@ from typing import Final, Self
 import structlog
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from federation_quota import metrics
 from federation_quota.health import Health
@@ -74,7 +75,7 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         address: Address,
         health: Health,
         *,
-        authorizer: Authorizer | None = None,  # None: whoever reaches it may read
+        authorizer: Authorizer | None = None,  # None: whoever reaches it may read what names nobody
         tls: ssl.SSLContext | None = None,
         keeper: CertificateKeeper | None = None,  # of what `tls` serves, where that is served here alone
         sample: Callable[[], None] = lambda: None,  # set what is not kept up to date; called before each exposition
@@ -85,6 +86,8 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
         self._authorizer = authorizer
         self._tls = tls
         self._keeper = keeper
+        # Where nobody is asked who they are, nobody is told of people.
+        self._told: Collector = metrics.Everything() if authorizer else metrics.REGISTRY
         self._turn = asyncio.Lock()
         app = web.Application(client_max_size=64 * 1024)
         app.add_routes([web.get(METRICS, self._expose), *health.routes()])
@@ -117,7 +120,7 @@ class Monitor(AbstractAsyncContextManager["Monitor"]):
             if self._keeper:
                 show_expiry("metrics", self._keeper)
             # In a thread: with thousands of quotas this takes long enough for an admission to notice.
-            body = await asyncio.to_thread(encode, metrics.REGISTRY)
+            body = await asyncio.to_thread(encode, self._told)
         response = web.Response(body=body, headers={"Content-Type": content_type})
         response.enable_compression()
         return response

@@ -61,7 +61,8 @@ class Parser(argparse.ArgumentParser):
         self.setting("--metrics-listen", "Address and port of /metrics, /livez and /readyz.", "0.0.0.0:8080")
         self.setting(
             "--metrics-authorization",
-            "Who may read /metrics: whoever reaches it, or, over TLS, who has a token of the host cluster's.",
+            "Who may read /metrics: whoever reaches it, who is then told of no users and groups, or, over TLS, who has "
+            "a token of the host cluster's.",
             "none",
             ["none", "token"],
         )

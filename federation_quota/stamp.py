@@ -35,7 +35,7 @@ QUOTA_NAME_LABEL: Final = "quota.karmada.io/quota-name"
 PENDING_ANNOTATION: Final = "quota.karmada.io/pending"
 """On a binding: that a validator refused what it asks for, and when to ask again (`pending`)."""
 TENANT_LABEL: Final = "quota.karmada.io/tenant"
-"""On a namespace: its tenant, where that is not the namespace itself."""
+"""On a namespace: its tenant, where that is not the namespace itself; on a tenant's Lease: the tenant."""
 
 TRUE: Final = "true"
 FALSE: Final = "false"

@@ -26,7 +26,8 @@ The webhook answers `/livez` and `/readyz` on its own port, too.
 Labels are bounded: no metric is labelled with a binding or a workload. Only `federation_quota_used` and
 `federation_quota_hard` stand under a quota's own name, and go when it does; `federation_quota_usage_used` and
 `federation_quota_usage_limit` under the names of users and groups, those nearest to their limits first and a bounded
-number of them. Counts over all quotas come from the leading replica of the controllers alone, so that sums are right.
+number of them, and only where tokens are asked for ([below](#who-may-read-them)). Counts over all quotas come from the
+leading replica of the controllers alone, so that sums are right.
 
 What users and groups use is also told in the shape of YuniKorn's design document, by the controllers, where tokens are
 asked for: `GET /ws/v1/partition/TREE/usage/users` and `groups`, `user/NAME` and `group/NAME`
@@ -53,6 +54,11 @@ The process itself must be allowed to create `tokenreviews.authentication.k8s.io
 `subjectaccessreviews.authorization.k8s.io` there (the ClusterRole `system:auth-delegator`). Without a token that is
 known the answer is 401, without the right 403, and 503 where the host's API server cannot be asked. Answers are kept
 for ten seconds.
+
+With `--metrics-authorization=none`, the default, whoever reaches the port reads `/metrics`, and is told of nobody: what
+names people, `federation_quota_usage_used` and `federation_quota_usage_limit` with `federation_quota_usage_untold`, is
+not there. The chart's alerts and its dashboard do without it; rules and panels of your own about these need controllers
+that ask for tokens.
 """
 TABLE = """
 ## All of them

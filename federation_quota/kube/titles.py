@@ -1,11 +1,12 @@
 """Titles as Leases on the federation API server: read, watched, and written under their version.
 
 What a title means, and who may write what, is `tenants.title`'s. The Leases of all tenants stand in the system's
-namespace, under a label of their own; their names are made of the tenants', which need not be names of objects.
+namespace, under a label of their own; their names are made of the tenants', which need not be names of objects. Which
+tenant it is stands in a label: `quota.karmada.io/tenant`, as on its namespaces, or one for namespaces of their own.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from federation_quota import names
@@ -17,15 +18,31 @@ from federation_quota.kube.roster import LEGACY_ANNOTATION
 from federation_quota.stamp import TENANT_LABEL
 from federation_quota.tenants import grants
 from federation_quota.tenants.store import LostError, UnknownError
+from federation_quota.tenants.tenant import OWN
 from federation_quota.tenants.title import Title
 
 WANTED_ANNOTATION: Final = "quota.karmada.io/wanted-by"
 """On a tenant's Lease: the replica that waits for it."""
 
+OWN_LABEL: Final = "quota.karmada.io/tenant-namespace"
+"""On a tenant's Lease: the namespace, where that is a tenant of its own."""
+
 
 def name(tenant: str) -> str:
     """Of a tenant's Lease."""
     return f"tenant-{hashlib.sha256(tenant.encode()).hexdigest()[:20]}"
+
+
+def labels(tenant: str) -> dict[str, str]:
+    """That say whose a Lease is."""
+    key, value = (OWN_LABEL, tenant.removeprefix(OWN)) if tenant.startswith(OWN) else (TENANT_LABEL, tenant)
+    return {**names.TENANTS, key: value}
+
+
+def tenant(labels: Mapping[str, str]) -> str:
+    """Whose a Lease with those labels is; empty where they do not say."""
+    own = labels.get(OWN_LABEL)
+    return f"{OWN}{own}" if own else labels.get(TENANT_LABEL, "")
 
 
 def decode(body: bytes) -> Title:
@@ -42,7 +59,7 @@ def read(found: Lease) -> Title:
     except ValueError as problem:
         raise LeaseError(f"{found.metadata.name}: {problem}") from problem
     return Title(
-        tenant=found.metadata.labels.get(TENANT_LABEL, ""),
+        tenant=tenant(found.metadata.labels),
         holder=found.spec.holder or "",
         version=found.version,
         wanted_by=annotations.get(WANTED_ANNOTATION, ""),
@@ -85,8 +102,7 @@ class LeaseTitles:
         spec = {"holderIdentity": title.holder or None, "renewTime": now}
         try:
             if not title.version:
-                labels = {**names.TENANTS, TENANT_LABEL: title.tenant}
-                made = lease.manifest(name(title.tenant), {**spec, "acquireTime": now}, labels=labels)
+                made = lease.manifest(name(title.tenant), {**spec, "acquireTime": now}, labels=labels(title.tenant))
                 body = await self._client.create(LEASES, made, self._namespace, timeout_seconds=self._timeout_seconds)
             else:
                 changed = lease.manifest(name(title.tenant), spec, version=str(title.version))

@@ -69,6 +69,7 @@ class GroupUsage:
 
     name: str
     users: tuple[str, ...]
+    """Whose what counts for it is."""
     queues: Queue
 
     def document(self) -> dict[str, Any]:
@@ -88,12 +89,10 @@ def users(scheme: Scheme, found: Survey) -> list[UserUsage]:
 
 def groups(scheme: Scheme, found: Survey) -> list[GroupUsage]:
     """Every group, by name."""
-    whose = {app: subject.name for subject in _of(found, USER) for app in _running(found, subject)}
     told = []
     for subject in _everybody(scheme, found, GROUP):
-        members = {whose[app] for app in _running(found, subject)}
-        queues = _queues(scheme, subject, found.get(subject, {}))
-        told.append(GroupUsage(subject.name, tuple(sorted(members)), queues))
+        uses = found.get(subject, {})
+        told.append(GroupUsage(subject.name, uses.get(ROOT, _NOTHING).users, _queues(scheme, subject, uses)))
     return told
 
 

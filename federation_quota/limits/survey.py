@@ -21,6 +21,8 @@ class Use:
     resources: Resources = NOTHING
     applications: tuple[str, ...] = ()
     """By name, in order."""
+    users: tuple[str, ...] = ()
+    """Whose all of that is, by name, in order: also of who has no application there."""
 
 
 Survey = Mapping[Subject, Mapping[str, Use]]
@@ -31,6 +33,7 @@ def survey(scheme: Scheme, claims: Mapping[str, Claim]) -> Survey:
     """Of one tree; `claims` are by the name of the binding, those of other trees among them."""
     amounts: dict[Subject, dict[str, list[Resources]]] = {}
     applications: dict[Subject, dict[str, list[str]]] = {}
+    users: dict[Subject, dict[str, set[str]]] = {}
     for name, claim in claims.items():
         if claim.owner is None or claim.leaf not in scheme.parents or not claim.charge:
             continue
@@ -42,9 +45,14 @@ def survey(scheme: Scheme, claims: Mapping[str, Claim]) -> Survey:
                 amounts.setdefault(subject, {}).setdefault(node, []).append(claim.charge)
                 running = applications.setdefault(subject, {}).setdefault(node, [])
                 running += [name] if PODS in claim.charge else []
+                users.setdefault(subject, {}).setdefault(node, set()).add(claim.owner.user)
     return {
         subject: {
-            node: Use(Resources.sum(charges), tuple(sorted(applications[subject][node])))
+            node: Use(
+                Resources.sum(charges),
+                tuple(sorted(applications[subject][node])),
+                tuple(sorted(users[subject][node])),
+            )
             for node, charges in nodes.items()
         }
         for subject, nodes in amounts.items()

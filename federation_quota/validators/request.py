@@ -40,7 +40,8 @@ class Tenant:
     """Whose request it is, and what they have."""
 
     name: str
-    """The label `quota.karmada.io/tenant` of the namespace, or the namespace itself."""
+    """The label `quota.karmada.io/tenant` of the namespace; for one without it `namespace:NAME`, which is a tenant of
+    its own, and never the one that a label means."""
     namespaces: tuple[str, ...]
     used: Resources
     """What all bindings of these cost together, with what was allowed and is not stored yet. What is asked for comes on

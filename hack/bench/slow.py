@@ -10,7 +10,7 @@ from federation_quota.validators import Context, Decision, Request, Tenant, allo
 
 
 class Slow:
-    """Takes its time for tenants that are called so."""
+    """Takes its time for tenants whose namespaces are called so."""
 
     name = "slow"
 
@@ -18,7 +18,7 @@ class Slow:
         """Where the file is, and how slow to be."""
         self._switch = Path(context.settings["switch"])
         self._seconds = float(context.settings["seconds"])
-        self._slow = context.settings["tenants"]
+        self._slow = context.settings["namespaces"]
 
     @property
     def enabled(self) -> bool:
@@ -27,6 +27,6 @@ class Slow:
 
     async def validate(self, request: Request, tenant: Tenant) -> Decision:
         """Yes, sooner or later."""
-        if tenant.name.startswith(self._slow):
+        if request.namespace.startswith(self._slow):
             await asyncio.sleep(self._seconds)
         return allow()

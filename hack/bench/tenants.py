@@ -42,7 +42,7 @@ def run(effort: Effort) -> Findings:
         switch = Path(folder) / "on"
         replicas = [webhook_name(number) for number in (1, 2)]
         made = packages.package(Path(folder) / "packages", "slow", {"slow": "slow:Slow"}, Path(slow.__file__))
-        settings = [f"slow.switch={switch}", f"slow.seconds={SLOW_SECONDS}", f"slow.tenants={_FLOOD}"]
+        settings = [f"slow.switch={switch}", f"slow.seconds={SLOW_SECONDS}", f"slow.namespaces={_FLOOD}"]
         flags = ["--validators=slow", f"--validator-settings={','.join(settings)}"]
         shape = replace(
             SHAPE,

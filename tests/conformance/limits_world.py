@@ -1,5 +1,5 @@
 """YuniKorn's vocabulary in ours: queues are quotas, an application is a binding with one replica, an allocation more of
-what that asks for.
+what that asks for, and vcore is cpu.
 
 `World` asks the product: its schemes, its view, its accounts, its judge, as the webhook's accountant does. `Plain`
 works the same out anew from the applications each time, without any of that: what is expected where YuniKorn itself is
@@ -14,13 +14,13 @@ from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask, Books, Refused
 from federation_quota.ledger.level import APPLICATIONS, split
 from federation_quota.ledger.view import Entry, View
-from federation_quota.limits import usage
+from federation_quota.limits import report, usage
 from federation_quota.limits.headroom import headroom, of_resources
 from federation_quota.limits.hierarchy import ROOT, Level
 from federation_quota.limits.limit import WILDCARD, Limit
 from federation_quota.limits.scheme import Scheme, Schemes
-from federation_quota.limits.subject import USER, Subject
-from federation_quota.limits.survey import survey
+from federation_quota.limits.subject import USER
+from federation_quota.limits.survey import Survey, survey
 from federation_quota.quantity import Quantity, parse
 from federation_quota.resource_name import PODS
 from federation_quota.resources import Resources
@@ -33,13 +33,25 @@ NAMESPACE = "applications"
 Amounts = dict[str, int]
 
 
-def whole(name: str, amount: Quantity) -> int:
-    """As YuniKorn counts: vcore in thousandths, all else in units."""
-    return amount.nano // (10**6 if name == "vcore" else 10**9)
+CPU, VCORE = "cpu", "vcore"
+
+
+def shown(amounts: Mapping[str, Quantity]) -> Amounts:
+    """As YuniKorn counts: vcore in thousandths, all else in units. It does not count an application's pods."""
+    return {
+        VCORE if name == CPU else name: amount.nano // (10**6 if name == CPU else 10**9)
+        for name, amount in amounts.items()
+        if name != PODS
+    }
 
 
 def parsed(given: Mapping[str, Any]) -> Resources:
-    return Resources({name: parse(amount) for name, amount in given.items()})
+    return Resources(quantities(given))
+
+
+def quantities(given: Mapping[str, Any]) -> dict[str, Quantity]:
+    """The same with what is zero, which says something where it is a limit."""
+    return {CPU if name == VCORE else name: parse(amount) for name, amount in given.items()}
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,7 @@ def limits(queue: Case) -> tuple[Limit, ...]:
         Limit(
             tuple(one.get("users") or ()),
             tuple(one.get("groups") or ()),
-            {name: parse(amount) for name, amount in (one.get("maxresources") or {}).items()},
+            quantities(one.get("maxresources") or {}),
             one.get("maxapplications") or None,
         )
         for one in queue.get("limits") or ()
@@ -152,7 +164,7 @@ class World:
         accounts = self.accounts(claim)
         left = of_resources(headroom(accounts, claim.leaf))
         is_limited = any(limit.resources for limit in self._limits_on(path, claim))
-        return {name: whole(name, amount) for name, amount in left.items()} if is_limited else None
+        return shown(left) if is_limited else None
 
     def _limits_on(self, path: str, claim: Claim) -> list[Limit]:
         on_path = set(self.scheme.path(node(path)))
@@ -175,18 +187,18 @@ class World:
 
     def used(self) -> dict[str, dict[str, Any]]:
         """By users and groups, by name, by queue."""
-        claims = {name: self.claim(one.queue, one.owner, one.usage) for name, one in self.applications.items()}
         found: dict[str, dict[str, Any]] = {"users": {}, "groups": {}}
-        for subject, nodes in survey(self.scheme, claims).items():
+        for subject, nodes in self._survey().items():
             kind = "users" if subject.kind == USER else "groups"
             found[kind][subject.name] = {
-                where or "root": {
-                    "usage": {name: whole(name, amount) for name, amount in use.resources.items() if name != PODS},
-                    "apps": list(use.applications),
-                }
+                where or "root": {"usage": shown(use.resources), "apps": list(use.applications)}
                 for where, use in nodes.items()
             }
         return found
+
+    def _survey(self) -> Survey:
+        claims = {name: self.claim(one.queue, one.owner, one.usage) for name, one in self.applications.items()}
+        return survey(self.scheme, claims)
 
     def trackers(self) -> dict[str, list[str]]:
         """Who has an account: whoever is named, and whoever uses something."""
@@ -196,49 +208,41 @@ class World:
         groups = {one.name for one in named if one.kind != USER} | used["groups"].keys()
         return {"users": sorted(users), "groups": sorted(groups)}
 
-    def rest(self, kind: str) -> list[Any]:
-        """As YuniKorn's REST has it."""
-        used, bodies = self.used()[kind], []
-        for name in self.trackers()[kind]:
-            subject = Subject(TREE, USER if kind == "users" else "Group", name)
-            own = self.scheme.limits_of(subject)
-            seen = used.get(name, {})
-            named = {where or "root" for where in own if name in (own[where].users + own[where].groups)}
-            paths = {above for path in {*seen, *named} for above in _ways(path)}
-            body: dict[str, Any] = {"userName" if kind == "users" else "groupName": name}
-            running = sorted(seen.get("root", {}).get("apps", []))
-            if kind == "users":
-                groups = {one: self._group_of(one) for one in running if self._group_of(one)}
-                body |= {"groups": groups} if groups else {}
-            elif running:
-                body["applications"] = running
-            body["queues"] = _tree("root", sorted(paths), seen, own)
-            bodies.append(body)
-        return bodies
+    def rest(self, kind: str) -> list[Case]:
+        """What the product tells programs, every user or every group."""
+        if kind == "users":
+            return [one.document() for one in report.users(self.scheme, self._survey())]
+        return [one.document() for one in report.groups(self.scheme, self._survey())]
 
-    def _group_of(self, name: str) -> str:
-        one = self.applications[name]
-        return self.scheme.group_of(one.owner.groups, node(one.queue))
+
+def body(document: Case) -> Case:
+    """What the product tells of somebody, as YuniKorn's REST has it today: what is empty is left out, and a group has
+    applications instead of users."""
+    queues = _queue(document["queues"])
+    if "userName" in document:
+        said = {"userName": document["userName"], "groups": document["groups"], "queues": queues}
+    else:
+        running = document["queues"]["runningApplications"]
+        said = {"groupName": document["groupName"], "applications": running, "queues": queues}
+    return {name: value for name, value in said.items() if value}
+
+
+def _queue(told: Case, above: str = "") -> Case:
+    """Our nodes are called by their whole paths here, so each queue's name ends in its path."""
+    said = {
+        "queuePath": told["queuename"].removeprefix(f"{above}."),
+        "resourceUsage": {name: amount for name, amount in told["resourceUsage"].items() if name != PODS},
+        "runningApplications": told["runningApplications"],
+        "maxResources": told["maxResources"],
+        "maxApplications": told["maxApplications"],
+        "children": [_queue(one, told["queuename"]) for one in told["children"]],
+    }
+    return {name: value for name, value in said.items() if value}
 
 
 def _ways(path: str) -> list[str]:
     parts = path.split(".")
     return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
-
-
-def _tree(path: str, paths: list[str], seen: Mapping[str, Any], own: Mapping[str, Limit]) -> dict[str, Any]:
-    """A queue as the REST body has it: what is empty is left out."""
-    limit = own.get(node(path))
-    children = [one for one in paths if one.rpartition(".")[0] == path]
-    said = {
-        "queuePath": path,
-        "resourceUsage": seen.get(path, {}).get("usage"),
-        "runningApplications": seen.get(path, {}).get("apps"),
-        "maxResources": {name: whole(name, amount) for name, amount in limit.resources.items()} if limit else None,
-        "maxApplications": limit.applications if limit else None,
-        "children": [_tree(one, paths, seen, own) for one in children],
-    }
-    return {name: value for name, value in said.items() if value}
 
 
 class Plain:
@@ -297,6 +301,46 @@ class Plain:
                 for path in _ways(one.queue) if name else ():
                     apps = self.charged(kind, name, path)
                     total = Resources.sum(self._applications[app].usage for app in apps)
-                    usage_here = {resource: whole(resource, amount) for resource, amount in total.items()}
-                    found[kind].setdefault(name, {})[path] = {"usage": usage_here, "apps": apps}
+                    found[kind].setdefault(name, {})[path] = {"usage": shown(total), "apps": apps}
         return found
+
+    def rest(self, kind: str) -> list[Case]:
+        """As YuniKorn's REST has it: everybody who uses something, or whom a limit names."""
+        used = self.used()[kind]
+        named = {name for path in self._queues for name in self._named(kind, path)}
+        if kind == "users":
+            named.discard(WILDCARD)
+        return [self._told(kind, name, used.get(name, {})) for name in sorted({*used, *named})]
+
+    def members(self, group: str) -> list[str]:
+        """Whose applications count for a group."""
+        apps = self.charged("groups", group, "root")
+        return sorted({self._applications[app].owner.user for app in apps})
+
+    def _named(self, kind: str, path: str) -> list[str]:
+        return [name for one in self._queues[path] for name in getattr(one, kind)]
+
+    def _told(self, kind: str, name: str, seen: Case) -> Case:
+        own = {path for path in self._queues if name in self._named(kind, path)}
+        paths = sorted({above for path in {"root", *seen, *own} for above in _ways(path)})
+        running = seen.get("root", {}).get("apps", [])
+        if kind == "users":
+            found = {app: self.group(one.owner, one.queue) for app, one in self._applications.items() if app in running}
+            said = {"userName": name, "groups": {app: group for app, group in found.items() if group}}
+        else:
+            said = {"groupName": name, "applications": running}
+        said["queues"] = self._subtree(kind, name, "root", paths, seen)
+        return {key: value for key, value in said.items() if value}
+
+    def _subtree(self, kind: str, name: str, path: str, paths: list[str], seen: Case) -> Case:
+        limit = self.limit(kind, name, path)
+        below = [one for one in paths if one.rpartition(".")[0] == path]
+        said = {
+            "queuePath": path,
+            "resourceUsage": seen.get(path, {}).get("usage"),
+            "runningApplications": seen.get(path, {}).get("apps"),
+            "maxResources": shown(limit.resources) if limit else None,
+            "maxApplications": limit.applications if limit else None,
+            "children": [self._subtree(kind, name, one, paths, seen) for one in below],
+        }
+        return {key: value for key, value in said.items() if value}

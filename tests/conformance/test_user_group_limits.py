@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from federation_quota.ledger.level import APPLICATIONS
-from tests.conformance.limits_world import Application, Plain, World, parsed, whole
+from tests.conformance.limits_world import Application, Plain, World, body, parsed, shown
 from tests.conformance.overrides import Override
 from tests.conformance.vectors import Case, case_ids, load_sections
 
@@ -42,7 +42,7 @@ def expected(step: Case) -> Any:  # noqa: ANN401 # whatever the step says
         return said
     ((_, value),) = said.items()
     if step["op"].startswith("rest_"):
-        return [body for body in value if not A_TRACE.applies_to(body)]
+        return [one for one in value if not A_TRACE.applies_to(one)]
     return value
 
 
@@ -85,12 +85,10 @@ def force_increase(world: World, step: Case) -> Said:
 
 def decrease(world: World, step: Case) -> Said:
     known = world.applications[step["app"]]
-    left = known.usage - parsed(step["usage"])
-    world.store(step["app"], Application(known.queue, known.owner, left))
+    wanted = Application(known.queue, known.owner, known.usage - parsed(step["usage"]))
     # Whatever else is used, less is never refused.
-    assert not world.exceeded(step["app"], Application(known.queue, known.owner, left))
-    if step.get("remove_app"):
-        world.store(step["app"], None)
+    assert not world.exceeded(step["app"], wanted)
+    world.store(step["app"], None if step.get("remove_app") else wanted)
     return SILENT, SILENT
 
 
@@ -107,7 +105,7 @@ def fits(world: World, step: Case) -> Said:
 def headroom(world: World, step: Case) -> Said:
     wanted = world.wanted(step)
     left = plain(world).left(wanted.queue, wanted.owner)
-    amounts = {name: whole(name, amount) for name, amount in left.items() if name != APPLICATIONS}
+    amounts = shown({name: amount for name, amount in left.items() if name != APPLICATIONS})
     return world.headroom(step["queue"], wanted.owner), amounts or None
 
 
@@ -125,7 +123,13 @@ def trackers(world: World, step: Case) -> Said:
 
 
 def rest(kind: str) -> Callable[[World, Case], Said]:
-    return lambda world, step: (world.rest(kind), SILENT)
+    def ask(world: World, _step: Case) -> Said:
+        plainly, told = plain(world), world.rest(kind)
+        for one in told:
+            assert kind == "users" or one["users"] == plainly.members(one["groupName"])
+        return [body(one) for one in told], plainly.rest(kind)
+
+    return ask
 
 
 OPERATIONS: dict[str, Callable[[World, Case], Said]] = {
@@ -220,6 +224,20 @@ def test_what_is_wrong_in_a_vector_is_noticed() -> None:
         with pytest.raises(AssertionError):
             test_limits({**case, "final_usage": {"users": {"nobody": {}}, "groups": {}}})
     assert noticed
+
+
+def test_less_is_not_refused_while_there_is_more_than_the_limits_allow() -> None:
+    """No vector takes away some of what is too much, and leaves the rest: this one does."""
+    limited = {"name": "root", "limits": [{"users": ["*"], "groups": ["dev"], "maxresources": {"vcore": "1"}}]}
+    one = {"queue": "root.leaf", "app": "a1", "user": "ann", "groups": ["dev"]}
+    steps = [
+        {"op": "update_config", "root": limited},
+        {"op": "force_increase", **one, "usage": {"vcore": "5"}},
+        {"op": "decrease", **one, "usage": {"vcore": "2"}},
+        {"op": "try_increase", **one, "usage": {"vcore": "1"}, "expect": {"allowed": False}},
+    ]
+    left = {path: {"usage": {"vcore": 3000}, "apps": ["a1"]} for path in ("root", "root.leaf")}
+    test_limits({"steps": steps, "final_usage": {"users": {"ann": left}, "groups": {"dev": left}}})
 
 
 def wrong(said: Case) -> Case:

@@ -4,16 +4,20 @@ for one is neither tried in vain nor forgotten."""
 import json
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from localfed.federation import Federation
-from localfed.quota import controllers_name
+from localfed.guard import Guard
 from tests.federation.manifests import DIVIDED, deployment, policy
 from tests.federation.people import tenant
 from tests.federation.stage import Stage, eventually
 from tests.federation.teams import Teams, sharing
+from tests.federation.test_monitoring import CONTROLLERS, answer, read
+from tests.federation.usage import telling
 
 pytestmark = pytest.mark.federation
 
@@ -24,7 +28,7 @@ def teams(federation: Federation) -> Iterator[Teams]:
         for place in found.stages.values():
             place.apply(policy(DIVIDED))
         yield found
-        said = [line for one in (1, 2) for line in federation.log(controllers_name(one)).read_text().splitlines()]
+        said = [line for one in CONTROLLERS for line in federation.log(one).read_text().splitlines()]
         assert [line for line in said if "audit.unreserved" in line and found.tree in line] == []
 
 
@@ -44,16 +48,11 @@ def summaries(teams: Teams) -> dict[str, str]:
     return {name: (one.get("status") or {}).get("summary", "") for name, one in accounts(teams).items()}
 
 
-def told(teams: Teams, metric: str, name: str) -> set[float]:
-    """What the metric says of somebody; the leader alone does."""
-    found = set()
-    for one in (1, 2):
-        root = teams.federation.spec(controllers_name(one)).health.removesuffix("/readyz")
-        with urllib.request.urlopen(f"{root}/metrics", timeout=10) as answer:  # noqa: S310 - loopback
-            lines = answer.read().decode().splitlines()
-        about = (line for line in lines if line.startswith(f"federation_quota_{metric}{{"))
-        found |= {float(line.split()[-1]) for line in about if f'"{teams.tree}"' in line and f'name="{name}"' in line}
-    return found
+def told(teams: Teams, text: str, metric: str) -> dict[str, float]:
+    """What an exposition says of the people of the tree, by name."""
+    samples = (one for family in text_string_to_metric_families(text) for one in family.samples)
+    about = (one for one in samples if one.name == f"federation_quota_{metric}" and one.labels["tree"] == teams.tree)
+    return {one.labels["name"]: one.value for one in about}
 
 
 def runs(stage: Stage, name: str, replicas: int, what: str) -> None:
@@ -83,9 +82,6 @@ def test_limits_count_what_runs_apply_at_once_when_they_change_and_leave_nothing
     assert " User " in line
     assert f"{tree}: cpu 1/3" in line
 
-    eventually(lambda: told(teams, "usage_used", "dev") == {1.5}, what="Prometheus is told")
-    assert told(teams, "usage_limit", "dev") == {9.0}
-
     limit(teams, ann(cpu="500m"), {"groups": ["dev"], "maxResources": {"cpu": 9}})
     expected = {"ann": f"{tree}: cpu 1/500m", "dev": f"{tree}: cpu 1500m/9"}
     eventually(lambda: summaries(teams) == expected, what="a change is true of what runs, and bob is limited no more")
@@ -97,6 +93,41 @@ def test_limits_count_what_runs_apply_at_once_when_they_change_and_leave_nothing
 
     limit(teams)
     eventually(lambda: accounts(teams) == {}, what="nothing is left of limits that are gone")
+
+
+def test_prometheus_is_told_of_people_for_a_token_alone(
+    teams: Teams, stage: Stage, guard: Guard, tmp_path: Path
+) -> None:
+    """By the leader, so those that ask for no token leave the lead to one that does."""
+    lab = teams.stages["lab"]
+    tenant(lab, "ann", "dev").apply(deployment("web", 3, "500m"))
+    runs(lab, "web", 3, "ann's runs")
+    limit(teams, ann(cpu="3"), {"groups": ["dev"], "maxResources": {"cpu": "9"}})
+    tree = f"tree {teams.tree}"
+    expected = {"ann": f"{tree}: cpu 1500m/3", "dev": f"{tree}: cpu 1500m/9"}
+    eventually(lambda: summaries(teams) == expected, what="both have accounts")
+
+    for name in CONTROLLERS:
+        status, text = read(teams.federation, name, "/metrics")
+        assert (status, "federation_quota_usage" in text) == (200, False)
+
+    with telling(stage, teams.tree, guard, tmp_path / "log") as ask:
+
+        def says(metric: str) -> dict[str, float]:
+            headers = {"Authorization": f"Bearer {ask.tokens.reader}"}
+            request = urllib.request.Request(f"{ask.root}/metrics", headers=headers)  # noqa: S310 - loopback
+            status, text = answer(request, ask.trusted)
+            assert status == 200
+            return told(teams, text, metric)
+
+        try:
+            for name in CONTROLLERS:
+                teams.federation.terminate(name)
+            eventually(lambda: says("usage_used") == {"ann": 1.5, "dev": 1.5}, what="Prometheus is told")
+            assert says("usage_limit") == {"ann": 3.0, "dev": 9.0}
+        finally:
+            for name in CONTROLLERS:
+                teams.federation.start(name, guard)
 
 
 def test_what_a_limit_would_refuse_is_held_without_being_tried_and_goes_when_there_is_room(teams: Teams) -> None:

@@ -1,8 +1,12 @@
 """Asks that fall under limits of users and groups: all of their accounts or none, and none is passed unasked."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from federation_quota.accounting.answer import Allowed, Denied, Later
+from federation_quota.identity import EVERYBODY, Identities
 from federation_quota.ledger.judging import Ask
 from federation_quota.limits.hierarchy import ROOT
 from federation_quota.limits.scheme import NO_LIMITS
@@ -55,6 +59,44 @@ async def test_who_is_refused_by_one_of_them_has_nothing_of_the_others() -> None
         assert "limit of group dev in tree lab" in answer.denial.message
         await asyncio.sleep(1)
         assert [reserved(store, name) for name in store.accounts] == [[]] * len(store.accounts)
+
+
+ROBOTS = "system:serviceaccounts:lab"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [limited("*", cpu=4)],
+        [limited(ROBOTS, cpu=4)],
+        [{"groups": [ROBOTS], "maxResources": {"cpu": 4}}],
+        [{"groups": ["dev"], "maxResources": {"cpu": 9}}, {"groups": ["*"], "maxResources": {"cpu": 4}}],
+    ],
+    ids=["everybody's own", "named", "their group", "all other groups"],
+)
+@in_simulated_time
+async def test_what_service_accounts_create_falls_under_limits_that_are_for_them(entries: list[dict[str, Any]]) -> None:
+    """Ann, who administers their namespace, can act as any of them: a limit that names her alone is not enough."""
+    one, other = (_robot(number) for number in (1, 2))
+    store = Bookstore()
+    async with at_work(store) as replica:
+        replica.accountant.limit(schemes({ROOT: [limited("ann", cpu=1)]}))
+        assert await replica.answer(ask(replica, "unlimited", 3, one)) == Allowed()
+        store.put_binding("unlimited", owned(one, {"cpu": 3, "pods": 1}))
+        replica.see("unlimited")
+        replica.accountant.limit(schemes({ROOT: [limited("ann", cpu=1), *entries]}))
+        answer = await replica.answer(ask(replica, "too-much", 2, other))
+        assert isinstance(answer, Denied)
+        assert "requested: cpu=2, used: cpu=3, limited: cpu=4" in answer.denial.message
+        assert await replica.answer(ask(replica, "fits", 1, other)) == Allowed()
+
+
+def _robot(number: int) -> Owner:
+    """The owner of what one of the service accounts creates."""
+    groups = ("system:serviceaccounts", ROBOTS, EVERYBODY)
+    found = Identities().owner(f"system:serviceaccount:lab:robot-{number}", groups)
+    assert found
+    return found
 
 
 @in_simulated_time

@@ -59,8 +59,10 @@ def shown() -> Iterator[None]:
     metrics.usage_amounts.show([])
 
 
-def test_prometheus_is_told(shown: None) -> None:
+def test_prometheus_is_told_apart_from_what_everybody_may_know(shown: None) -> None:
     labels = {"tree": "lab", "kind": "Group", "name": "dev", "node": "vision", "resource": "cpu"}
-    assert metrics.REGISTRY.get_sample_value("federation_quota_usage_used", labels) == 1.5
-    assert metrics.REGISTRY.get_sample_value("federation_quota_usage_limit", labels) == 3.0
-    assert metrics.REGISTRY.get_sample_value("federation_quota_usage_untold") == 0.0
+    assert metrics.PEOPLE.get_sample_value("federation_quota_usage_used", labels) == 1.5
+    assert metrics.PEOPLE.get_sample_value("federation_quota_usage_limit", labels) == 3.0
+    assert metrics.PEOPLE.get_sample_value("federation_quota_usage_untold") == 0.0
+    told = {family.name for family in metrics.REGISTRY.collect()}
+    assert not {one for one in told if one.startswith("federation_quota_usage")}

@@ -1,11 +1,8 @@
-"""What users and groups use, as the seed document shows it; and the bodies of the peers' own vectors in its shape."""
+"""What users and groups use, as the seed document shows it. `tests/conformance` has the peers' own vectors."""
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from federation_quota.ledger.claim import Claim
 from federation_quota.limits import report
@@ -18,7 +15,6 @@ from federation_quota.quantity import Quantity, parse
 from federation_quota.resources import Resources
 from federation_quota.stamp import Owner
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "user_group_limits.json").read_text())["vectors"]
 G = 10**9
 POD = Resources({"pods": parse(1)})
 
@@ -143,97 +139,6 @@ def test_the_groups_of_the_seed_document() -> None:
     }
 
 
-# The vectors
-
-
-def steps(name: str) -> list[dict[str, Any]]:
-    (found,) = [one for one in VECTORS if one["id"] == name]
-    listed: list[dict[str, Any]] = found["steps"]
-    return listed
-
-
-def body(name: str, operation: str) -> list[dict[str, Any]]:
-    """What YuniKorn answers today, put into the shape of the document."""
-    (step,) = [one for one in steps(name) if one["op"] == operation]
-    return [_shaped(one) for one in step["expect"]["body"]]
-
-
-def _shaped(one: dict[str, Any]) -> dict[str, Any]:
-    queues = _queue(one["queues"])
-    if "userName" in one:
-        return {"userName": one["userName"], "groups": one.get("groups", {}), "queues": queues}
-    return {"groupName": one["groupName"], "applications": one.get("applications", []), "queues": queues}
-
-
-def _queue(one: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "queuename": one["queuePath"],
-        "resourceUsage": one.get("resourceUsage", {}),
-        "runningApplications": one.get("runningApplications", []),
-        "children": [_queue(child) for child in one.get("children", [])],
-        "maxApplications": one.get("maxApplications", 0),
-        "maxResources": one.get("maxResources", {}),
-    }
-
-
-def config(name: str) -> Scheme:
-    """The last configuration of a vector; no two of its queues have one name."""
-    parents: dict[str, str] = {}
-    limits: dict[str, tuple[Limit, ...]] = {}
-    pending = [(ROOT, [one for one in steps(name) if one["op"] == "update_config"][-1]["root"])]
-    while pending:
-        where, queue = pending.pop()
-        limits[where] = tuple(
-            limit(
-                one.get("maxresources"),
-                one.get("maxapplications"),
-                users=tuple(one.get("users", ())),
-                groups=tuple(one.get("groups", ())),
-            )
-            for one in queue.get("limits", ())
-        )
-        for child in queue.get("queues", ()):
-            parents[child["name"]] = where
-            pending.append((child["name"], child))
-    return tree(parents, limits)
-
-
-def claims(name: str) -> dict[str, Claim]:
-    """What was let in."""
-    total: dict[str, Claim] = {}
-    for step in steps(name):
-        if step["op"] not in ("try_increase", "force_increase") or not step.get("expect", {}).get("allowed", True):
-            continue
-        if not step["groups"]:
-            continue  # by its own word a defect: who is in no group escapes the pool
-        more = claim(step["user"], tuple(step["groups"]), step["queue"].rpartition(".")[2], step["usage"])
-        before = total.get(step["app"])
-        charge = more.charge if before is None else before.charge + Resources(amounts(step["usage"]))
-        total[step["app"]] = Claim(charge, "", more.leaf, more.owner)
-    return total
-
-
-@pytest.mark.parametrize("name", ["rest-output", "seed-example"])
-def test_what_the_vectors_say_of_users(name: str) -> None:
-    """Whoever was only turned away is not told of: here nothing is kept of them."""
-    found = claims(name)
-    present = {one.owner.user for one in found.values() if one.owner}
-    wanted = body(name, "rest_users")
-    assert {one["userName"] for one in wanted} - present <= {"ian", "dan"}
-    told = [one.document() for one in users(config(name), found)]
-    assert without_pods(told) == [one for one in wanted if one["userName"] in present]
-
-
-@pytest.mark.parametrize("name", ["rest-output", "seed-example", "leaf-wildcard-shadows-parent-group"])
-def test_what_the_vectors_say_of_groups(name: str) -> None:
-    found, wanted = claims(name), body(name, "rest_groups")
-    for one in wanted:
-        owners = (found[app].owner for app in one.pop("applications"))
-        one["users"] = sorted({owner.user for owner in owners if owner})
-    told = [one.document() for one in groups(config(name), found)]
-    assert without_pods(told) == wanted
-
-
 # What else there is
 
 
@@ -242,6 +147,13 @@ def test_what_has_no_replicas_is_used_and_is_no_application() -> None:
     (found,) = users(tree({"a": ROOT}, {ROOT: (limit(applications=1, groups=("dev",)),)}), {"map": config_map})
     assert (found.groups, found.queues.applications) == ({}, ())
     assert found.document()["queues"]["resourceUsage"] == {"count/configmaps": 1}
+
+
+def test_a_group_has_the_users_whose_use_it_is_with_applications_or_without() -> None:
+    config_map = Claim(Resources({"count/configmaps": parse(1)}), "", "a", Owner("ann", ("dev",)))
+    given = {"map": config_map, "web": claim("bob", ("dev",), "a", {"vcore": "1"}), "api": claim("cid", (), "a", {})}
+    (found,) = groups(tree({"a": ROOT}, {"a": (limit(applications=1, groups=("dev",)),)}), given)
+    assert (found.users, found.queues.applications) == (("ann", "bob"), ("web",))
 
 
 def test_who_is_named_and_uses_nothing_is_told_of_with_the_queues_that_name_them() -> None:

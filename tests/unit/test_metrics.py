@@ -39,7 +39,7 @@ SOMEBODYS = {"tree", "kind", "name", "node"}
 
 
 def exposed() -> dict[str, Metric]:
-    text = generate_latest(metrics.REGISTRY).decode()
+    text = generate_latest(metrics.Everything()).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
@@ -63,7 +63,7 @@ def page() -> ModuleType:
     return module
 
 
-def test_the_registry_has_what_is_defined_and_nothing_else() -> None:
+def test_the_registries_have_what_is_defined_and_nothing_else() -> None:
     found = exposed()
     ours = {name: one for name, one in found.items() if name.startswith(metrics.PREFIX)}
     assert set(ours) == {one.name.removesuffix("_total") for one in metrics.definitions()}
@@ -83,6 +83,7 @@ def test_names_and_texts_follow_the_conventions(one: Definition) -> None:
     assert one.help.endswith(".")
     is_of_somebody = one.name in ("federation_quota_usage_used", "federation_quota_usage_limit")
     assert set(one.labels) <= BOUNDED | (SOMEBODYS if is_of_somebody else set())
+    assert not SOMEBODYS & set(one.labels) or one.is_guarded, "names of people are told for a token alone"
     is_of_a_quota = one.name in ("federation_quota_used", "federation_quota_hard")
     assert ({"namespace", "quota"} <= set(one.labels)) == is_of_a_quota
 
@@ -111,16 +112,18 @@ def test_amounts_are_those_of_the_status_and_go_with_the_quota(amounts: None) ->
 
 
 def test_a_process_tells_only_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = CollectorRegistry()
-    for collector in set(metrics._COLLECTORS.values()):
-        registry.register(collector)
-    monkeypatch.setattr(metrics, "REGISTRY", registry)
+    kept = {name: CollectorRegistry() for name in ("REGISTRY", "PEOPLE")}
+    for collector, is_guarded in {(made, one.is_guarded) for one, made in metrics._COLLECTORS.items()}:
+        kept["PEOPLE" if is_guarded else "REGISTRY"].register(collector)
+    for name, registry in kept.items():
+        monkeypatch.setattr(metrics, name, registry)
     metrics.keep(metrics.WEBHOOK)
     found = exposed()
     assert "federation_quota_admissions" in found
     assert "federation_quota_view_lag_seconds" in found
     assert "federation_quota_leader" not in found
     assert "federation_quota_hard" not in found
+    assert "federation_quota_usage_used" not in found
 
 
 def test_the_page_is_made_from_the_definitions(capsys: pytest.CaptureFixture[str]) -> None:

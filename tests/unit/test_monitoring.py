@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -15,6 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from federation_quota import metrics
 from federation_quota.health import Health
 from federation_quota.kube.authorization import Authorizer, ForbiddenError, PathAccess, UnauthenticatedError, User
+from federation_quota.limits import usage
+from federation_quota.limits.subject import GROUP, USER, Subject
 from federation_quota.monitoring import Address, ListenError, Monitor
 
 HOST = "127.0.0.1"
@@ -52,7 +54,7 @@ async def test_both_formats_are_spoken(accept: str, content_type: str, parse: ob
         text = await answer.text()
     assert callable(parse)
     names = {family.name for family in parse(text)}
-    assert {one.name.removesuffix("_total") for one in metrics.definitions()} <= names
+    assert {one.name.removesuffix("_total") for one in metrics.definitions() if not one.is_guarded} <= names
     assert samples == [1]
 
 
@@ -78,6 +80,43 @@ class Door:
         if authorization != f"Bearer {access}":
             raise ForbiddenError("not for you")
         return User("ann")
+
+
+@pytest.fixture
+def somebody() -> Iterator[None]:
+    """Ann uses something, and her group may use more."""
+    found = []
+    for kind, name in ((USER, "ann"), (GROUP, "phds")):
+        stored = usage.manifest(Subject("lab", kind, name))
+        stored["metadata"] |= {"uid": name, "resourceVersion": "1"}
+        nodes = [{"node": "vision", "used": {"cpu": "1"}, "maxResources": {"cpu": "3"}}]
+        found.append(usage.read({**stored, "status": {"nodes": nodes}}))
+    metrics.usage_amounts.show(found)
+    yield
+    metrics.usage_amounts.show(())
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+async def test_names_of_people_are_told_for_a_token_and_to_nobody_without(somebody: None, accept: str) -> None:
+    async def scrape(address: Address, **headers: str) -> str:
+        url, sent = f"http://{address}/metrics", {"Accept": accept, **headers}
+        async with aiohttp.ClientSession() as session, session.get(url, headers=sent) as answer:
+            assert answer.status == 200
+            return await answer.text()
+
+    address, health = free(), Health(ready={}, live={})
+    async with Monitor(address, health, authorizer=cast(Authorizer, Door())):
+        text = await scrape(address, Authorization="Bearer get /metrics")
+    assert 'federation_quota_usage_used{kind="User",name="ann",' in text
+    assert 'federation_quota_usage_limit{kind="Group",name="phds",' in text
+    assert "federation_quota_admissions" in text, "with all else"
+
+    address = free()
+    async with Monitor(address, health):
+        text = await scrape(address, Authorization="Bearer get /metrics")
+    assert "federation_quota_admissions" in text
+    for name in ("ann", "phds", "federation_quota_usage"):
+        assert name not in text
 
 
 async def tell(request: web.Request) -> web.Response:

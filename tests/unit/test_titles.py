@@ -1,6 +1,7 @@
 """Titles of tenants: who may take what, what goes along with them, and which are cleared away."""
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
@@ -27,9 +28,24 @@ def cpu(amount: int) -> Resources:
 
 
 def test_a_namespace_is_its_own_tenant_unless_it_says_whose_it_is() -> None:
-    labels = {"a": {"quota.karmada.io/tenant": "shop"}, "shop": {}, "b": {"quota.karmada.io/tenant": ""}}
-    assert [tenant.of(name, own) for name, own in labels.items()] == ["shop", "shop", "b"]
-    assert tenant.namespaces("shop", labels.items()) == ("a", "shop")
+    labels = {"a": {"quota.karmada.io/tenant": "shop"}, "b": {"quota.karmada.io/tenant": ""}, "c": {}}
+    assert [tenant.of(name, own) for name, own in labels.items()] == ["shop", "namespace:b", "namespace:c"]
+
+
+def test_a_namespace_that_is_called_like_a_tenant_is_none_of_its_own() -> None:
+    """Whoever may make namespaces, and not assign them, could otherwise use up what is the tenant's."""
+    labels = {"a": {"quota.karmada.io/tenant": "shop"}, "shop": {}, "b": {"quota.karmada.io/tenant": "shop"}}
+    assert tenant.namespaces("shop", labels.items()) == ("a", "b")
+    assert tenant.namespaces(tenant.of("shop", {}), labels.items()) == ("shop",)
+
+
+@pytest.mark.parametrize("whose", ["shop", "namespace:shop", "n" * 63, f"namespace:{'n' * 63}"])
+def test_a_lease_says_whose_it_is_in_labels_that_an_api_server_takes(whose: str) -> None:
+    found = titles.labels(whose)
+    assert titles.tenant(found) == whose
+    assert all(re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", value) for value in found.values())
+    assert titles.name(whose) != titles.name(f"{whose}x")
+    assert titles.name("shop") != titles.name("namespace:shop")
 
 
 @pytest.mark.parametrize(
@@ -120,14 +136,15 @@ def title(name: str, holder: str | None = None) -> dict[str, Any]:
 
 
 async def test_leases_of_tenants_that_are_no_more_are_cleared_away_in_time() -> None:
-    server, clock = Leases(title("gone"), title("there"), title("held", ME)), [0.0]
+    own = lease.manifest("tenant-own", {}, labels=titles.labels("namespace:own"), version="3")
+    server, clock = Leases(title("gone"), title("there"), title("held", ME), own), [0.0]
     sweeper = TitleSweeper(cast(Client, server), "system", lambda: clock[0])
-    assert await sweeper.sweep({"there"}) == 0
+    assert await sweeper.sweep({"there", "namespace:own"}) == 0
     clock[0] += GONE_SECONDS / 2
     server.documents["tenant-gone"]["metadata"]["resourceVersion"] = "4"  # somebody had it meanwhile
-    assert await sweeper.sweep({"there"}) == 0
+    assert await sweeper.sweep({"there", "namespace:own"}) == 0
     clock[0] += GONE_SECONDS - 1
-    assert await sweeper.sweep({"there"}) == 0
+    assert await sweeper.sweep({"there", "namespace:own"}) == 0
     clock[0] += 2
-    assert await sweeper.sweep({"there"}) == 1
+    assert await sweeper.sweep({"there", "namespace:own"}) == 1
     assert server.deleted == ["tenant-gone"]

@@ -34,7 +34,11 @@ class Budget:
 
 
 def decide(data: Mapping[str, str], tenant: str, used: Resources, increase: Resources) -> Decision:
-    """The rule itself: pure, so that it can be tested without a federation."""
+    """The rule itself: pure, so that it can be tested without a federation.
+
+    A namespace that is a tenant of its own is called `namespace:shop`, which no key of a ConfigMap can be: it has the
+    default, and never the budget of the tenant `shop`.
+    """
     limit = data.get(f"budget.{tenant}", data.get("budget.default"))
     if limit is None:
         return allow()

@@ -38,6 +38,12 @@ def test_who_has_no_budget_has_the_default_or_none() -> None:
     assert not decide({**DATA, "budget.default": "1"}, "bank", NOTHING, amounts(cpu="99")).allowed
 
 
+def test_a_namespace_that_is_called_like_a_tenant_does_not_have_its_budget() -> None:
+    data = {**DATA, "budget.default": "1"}
+    assert decide(data, "shop", NOTHING, amounts(cpu="5")).allowed
+    assert not decide(data, "namespace:shop", NOTHING, amounts(cpu="5")).allowed
+
+
 class Federation:
     """What a validator is given when it starts."""
 
