@@ -20,7 +20,8 @@ from federation_quota.ledger.view import View
 from federation_quota.tenants import tenant as tenants
 from federation_quota.validators import Decision, Request, Tenant, Validator
 from webhook.calls import Calls, UnheardError
-from webhook.tenancy import BusyError, Tenancy, Turn
+from webhook.tenancy import Tenancy
+from webhook.turn import BusyError, Turn
 
 # Of a review's time: for the quotas that are asked after the validators.
 QUOTA_SECONDS = 0.5
