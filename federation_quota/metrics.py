@@ -233,7 +233,7 @@ member_stale = _gauge(
 tenants = _gauge("tenants", "Tenants whose requests this replica judges, or lately has.", by=WEBHOOK)
 tenant_wait_seconds = _histogram(
     "tenant_wait_seconds",
-    "How long a request waited until it was its tenant's turn, with validators on.",
+    "How long a request waited until it was its tenant's turn, or until it gave up, with validators on.",
     by=WEBHOOK,
     buckets=_SLOW,
     remedy="Requests of one tenant are judged one at a time. Long waits with short holds: one tenant asks for much at "

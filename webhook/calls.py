@@ -1,47 +1,53 @@
 """Calls of validators: each with a time limit, and none in the way of another.
 
-What is not `async` runs in a thread of its own, made for that call: a pool would be empty once as many hang as it has.
-There is no way to end a thread. Who is cut off is left alone; its tenant waits until it comes back, and nobody else.
+Each has a thread of its own (`call`): a pool would be empty once as many hang as it has. Who is cut off is told to
+stop, and left alone: its tenant waits until it comes back, and nobody else. What it says after its limit is not heard.
 So many calls are under way at once; beyond that tenants take turns, because each has only one request at the head of
 its line and goes to the end of this one after every answer.
 """
 
 import asyncio
-import contextlib
-import contextvars
-import inspect
-import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, NoReturn, Protocol
 
 import structlog
 
 from federation_quota import metrics
-from federation_quota.validators import Context, Decision, Request, Tenant, Validator
+from federation_quota.validators import Context, Decision, Request, Tenant, Validator, decision
 from federation_quota.validators.registry import ValidatorError
+from webhook.call import Call, Over
 
 log = structlog.get_logger()
 
 MOST_AT_ONCE: Final = 256
 START_SECONDS: Final = 30.0
-# How long a coroutine that was cancelled may take for tidying up.
-_CANCEL_SECONDS: Final = 0.1
-
-Call = asyncio.Future[Any]
+# How long what was told to stop may take for tidying up, before it is left alone.
+_STOP_SECONDS: Final = 0.1
 
 
 class UnheardError(Exception):
     """A validator gave no answer; the text says which, and why, for people."""
 
 
+class Begun(Protocol):
+    """A call that is under way."""
+
+    @property
+    def over(self) -> Over:
+        """What came of it."""
+
+    def stop(self) -> bool:
+        """Nobody waits for it any more; whether it could be told so."""
+
+
 async def start(validator: Validator, context: Context, *, limit_seconds: float = START_SECONDS) -> None:
-    """Start it; ValidatorError where it does not."""
-    call = _begin(validator.start, context)
+    """Start it; ValidatorError where it does not. What it leaves running on its event loop goes on."""
+    call = Call(validator.name, validator.start, context, is_lasting=True)
     try:
-        await asyncio.wait({call}, timeout=limit_seconds)
-        if not call.done():
+        await asyncio.wait({call.over}, timeout=limit_seconds)
+        if not call.over.done():
             raise ValidatorError(f"validator {validator.name!r} did not start within {limit_seconds:g} s")
-        call.result()
+        call.over.result()
     except ValidatorError:
         raise
     except Exception as problem:
@@ -49,15 +55,22 @@ async def start(validator: Validator, context: Context, *, limit_seconds: float 
             f"validator {validator.name!r} did not start: {type(problem).__name__}: {problem}"
         ) from None
     finally:
-        call.cancel()
+        if not call.over.done():
+            call.stop()
 
 
 class Calls:
     """The calls of one replica."""
 
-    def __init__(self, limit_seconds: float, most: int = MOST_AT_ONCE) -> None:
+    def __init__(
+        self,
+        limit_seconds: float,
+        most: int = MOST_AT_ONCE,
+        begin: Callable[..., Begun] = Call,  # elsewhere only where time is simulated, and threads have none
+    ) -> None:
         self.limit_seconds = limit_seconds
         self._slots = asyncio.Semaphore(most)
+        self._begin = begin
 
     async def ask(
         self,
@@ -66,7 +79,7 @@ class Calls:
         tenant: Tenant,
         *,
         deadline: float,
-        abandon: Callable[[Call], None],  # told of a call that goes on although nobody waits for it any more
+        abandon: Callable[[Over], None],  # told of a call that goes on although nobody waits for it any more
     ) -> Decision:
         """What the validator decides; UnheardError where it does not, in time or at all."""
         name = validator.name
@@ -79,71 +92,46 @@ class Calls:
         try:
             began = loop.time()
             limit = min(self.limit_seconds, deadline - began)
-            call = _begin(validator.validate, request, tenant)
+            call = self._begin(name, _validate, validator, request, tenant)
+            is_in_time = False
             try:
-                await asyncio.wait({call}, timeout=limit)
+                await asyncio.wait({call.over}, timeout=limit)
+                is_in_time = call.over.done()
             finally:
-                if not call.done():
+                if not call.over.done():
                     await self._cut_off(name, call, abandon)
             metrics.validator_seconds.labels(name).observe(loop.time() - began)
-            return _answer(name, call, limit)
+            return _answer(name, call.over) if is_in_time else _silence(name, limit)
         finally:
             self._slots.release()
 
-    async def _cut_off(self, name: str, call: Call, abandon: Callable[[Call], None]) -> None:
-        if isinstance(call, asyncio.Task):
-            call.cancel()
-        abandon(call)
+    async def _cut_off(self, name: str, call: Begun, abandon: Callable[[Over], None]) -> None:
+        is_told = call.stop()
+        abandon(call.over)
         gauge = metrics.validator_hanging.labels(name)
         gauge.inc()
-        call.add_done_callback(lambda _: gauge.dec())
-        call.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it
-        if isinstance(call, asyncio.Task):
-            await asyncio.wait({call}, timeout=_CANCEL_SECONDS)
+        call.over.add_done_callback(lambda _: gauge.dec())
+        if is_told:
+            await asyncio.wait({call.over}, timeout=_STOP_SECONDS)
 
 
-def _answer(name: str, call: Call, limit: float) -> Decision:
+def _validate(validator: Validator, request: Request, tenant: Tenant) -> object:
+    return validator.validate(request, tenant)  # looked up in the thread as well: whatever fails is the call's
+
+
+def _silence(name: str, limit: float) -> NoReturn:
+    log.warning("validator.cut_off", validator=name, limit_seconds=round(limit, 3))
+    metrics.validator_answers.labels(name, "cut-off").inc()
+    raise UnheardError(f"validator {name} did not answer within {limit:.1f} s")
+
+
+def _answer(name: str, over: Over) -> Decision:
     answers = metrics.validator_answers
-    if not call.done() or call.cancelled():
-        log.warning("validator.cut_off", validator=name, limit_seconds=round(limit, 3))
-        answers.labels(name, "cut-off").inc()
-        raise UnheardError(f"validator {name} did not answer within {limit:.1f} s")
-    problem = call.exception()
-    decision = None if problem else call.result()
-    if not isinstance(decision, Decision):
-        said = repr(problem) if problem else f"it returned {type(decision).__name__}, and no Decision"
-        log.error("validator.failed", validator=name, problem=said, exc_info=problem)
+    try:
+        found = decision.checked(over.result())
+    except Exception as problem:
+        log.error("validator.failed", validator=name, problem=repr(problem), exc_info=problem)
         answers.labels(name, "failed").inc()
-        raise UnheardError(f"validator {name} failed: federation-quota's log says why")
-    answers.labels(name, "allowed" if decision.allowed else "refused").inc()
-    return decision
-
-
-def _begin(method: Callable[..., Any], *arguments: object) -> Call:
-    if inspect.iscoroutinefunction(method):
-        task: Call = asyncio.ensure_future(method(*arguments))
-        return task
-    loop = asyncio.get_running_loop()
-    call: Call = loop.create_future()
-    context = contextvars.copy_context()
-
-    def run() -> None:
-        try:
-            result, problem = context.run(method, *arguments), None
-        except BaseException as raised:  # whatever it is, it is the call's
-            result, problem = None, raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(_end, call, result, problem)
-
-    threading.Thread(target=run, name=f"validator {method}", daemon=True).start()
-    return call
-
-
-def _end(call: Call, result: object, problem: BaseException | None) -> None:
-    if call.done():
-        return
-    if problem is None:
-        call.set_result(result)
-    else:
-        # A StopIteration cannot be raised into a future; and SystemExit must not end the replica.
-        call.set_exception(RuntimeError(f"{type(problem).__name__}: {problem}"))
+        raise UnheardError(f"validator {name} failed: federation-quota's log says why") from None
+    answers.labels(name, "allowed" if found.allowed else "refused").inc()
+    return found

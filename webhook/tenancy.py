@@ -9,8 +9,7 @@ Halls are made and closed on the event loop, without a pause between looking and
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Final, NoReturn
 
 import structlog
@@ -18,14 +17,14 @@ import structlog
 from federation_quota import metrics
 from federation_quota.accounting.observation import Observation
 from federation_quota.accounting.store import UnreachableError
-from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import EXPIRY_SECONDS, LiveLook
 from federation_quota.ledger.view import View
-from federation_quota.resources import Resources
 from federation_quota.tenants import title as titles
 from federation_quota.tenants.grants import Grants
 from federation_quota.tenants.store import LostError, TitleStore, UnknownError
 from federation_quota.tenants.title import Step, Title
+from webhook.hall import Hall
+from webhook.turn import BusyError, Turn
 
 log = structlog.get_logger()
 
@@ -38,66 +37,6 @@ IDLE_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 1.0
 PAUSE_SECONDS: Final = 0.05
 _YIELD_TRIES: Final = 3
-
-
-class BusyError(Exception):
-    """It was not its turn in time; the text says why, for people."""
-
-
-@dataclass(slots=True, eq=False)
-class _Hall:
-    """Where the requests of one tenant stand in line."""
-
-    tenant: str
-    gate: asyncio.Lock = field(default_factory=asyncio.Lock)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    visitors: int = 0  # in line, or inside
-    left_at: float = 0.0  # when the last one left
-    grants: Grants | None = None  # while the title is this replica's
-    inherited: int = 0  # the version of the title as of which they are complete
-    held_since: float = 0.0
-    is_in_doubt: bool = False  # a write of which nothing was heard may have given the title away, or may yet
-    is_yielding: bool = False
-    hung: "asyncio.Future[object] | None" = None  # a call that was cut off and goes on
-
-    @property
-    def is_hung(self) -> bool:
-        return self.hung is not None and not self.hung.done()
-
-
-class Turn:
-    """What who is at the head of the line may know and do."""
-
-    def __init__(self, tenancy: "Tenancy", hall: _Hall, incarnation: str) -> None:
-        self._tenancy = tenancy
-        self._hall = hall
-        self._incarnation = incarnation
-
-    def is_valid(self) -> bool:
-        """Whether this replica still is who judges for the tenant. If not, nothing may be allowed any more."""
-        return self._tenancy.holds(self._hall.tenant, self._incarnation)
-
-    def used(self, namespaces: Iterable[str]) -> Resources:
-        """What the tenant uses there."""
-        return self._grants.used(namespaces, self._tenancy.view)
-
-    def accounted(self, namespace: str, binding: str) -> Resources:
-        """What one binding is counted with."""
-        return self._grants.accounted(namespace, binding, self._tenancy.view)
-
-    def grant(self, namespace: str, reservation: Reservation) -> None:
-        """An allow is about to be sent: it counts from now on."""
-        self._grants.add(namespace, reservation, asyncio.get_running_loop().time())
-
-    def abandon(self, call: "asyncio.Future[object]") -> None:
-        """A call goes on that nobody waits for any more. Until it is over, nobody else's turn comes."""
-        self._hall.hung = call
-
-    @property
-    def _grants(self) -> Grants:
-        if self._hall.grants is None:
-            raise BusyError("the tenant is judged by another replica by now")
-        return self._hall.grants
 
 
 class Tenancy:
@@ -121,7 +60,7 @@ class Tenancy:
         self._observation = observation
         self._look = look
         self._expiry_seconds = expiry_seconds
-        self._halls: dict[str, _Hall] = {}
+        self._halls: dict[str, Hall] = {}
         self._titles: dict[str, Title] = {}  # as last read, written or seen by the watch
         self._present: Collection[str] = ()  # as of the last roll; who is not in it may have come since
         self._incarnation = ""
@@ -146,26 +85,34 @@ class Tenancy:
         began = loop.time()
         hall = self._halls.get(tenant)
         if hall is None:
-            hall = self._halls[tenant] = _Hall(tenant)
+            hall = self._halls[tenant] = Hall(tenant)
         hall.visitors += 1
         try:
-            await self._reach_the_head(hall, deadline)
             try:
-                incarnation = await self._own_in_time(hall, deadline)
+                incarnation = await self._enter(hall, deadline)
+            finally:  # who waits in vain waits longest
                 entered = loop.time()
                 metrics.tenant_wait_seconds.observe(entered - began)
-                try:
-                    yield Turn(self, hall, incarnation)
-                finally:
-                    metrics.tenant_hold_seconds.observe(loop.time() - entered)
+            try:
+                yield Turn(hall, self.view, lambda: self.holds(tenant, incarnation))
             finally:
+                metrics.tenant_hold_seconds.observe(loop.time() - entered)
                 hall.gate.release()
         finally:
             hall.visitors -= 1
             hall.left_at = loop.time()
             self._yield_if_wanted(hall)
 
-    async def _reach_the_head(self, hall: _Hall, deadline: float) -> None:
+    async def _enter(self, hall: Hall, deadline: float) -> str:
+        """Come to the head of the line, and have the title: as which incarnation. Who cannot lets the next one try."""
+        await self._reach_the_head(hall, deadline)
+        try:
+            return await self._own_in_time(hall, deadline)
+        except BaseException:
+            hall.gate.release()
+            raise
+
+    async def _reach_the_head(self, hall: Hall, deadline: float) -> None:
         try:
             async with asyncio.timeout_at(deadline):
                 await hall.gate.acquire()
@@ -174,14 +121,14 @@ class Tenancy:
                 f"requests of tenant {hall.tenant} are judged one at a time, and others came before this one"
             ) from None
 
-    async def _own_in_time(self, hall: _Hall, deadline: float) -> str:
+    async def _own_in_time(self, hall: Hall, deadline: float) -> str:
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._own(hall)
         except TimeoutError:
             raise BusyError(f"another replica judges the requests of tenant {hall.tenant}, or did so last") from None
 
-    async def _own(self, hall: _Hall) -> str:
+    async def _own(self, hall: Hall) -> str:
         """Have the title, and know what was let through under it: as which incarnation."""
         while True:
             if hall.is_hung:
@@ -222,7 +169,7 @@ class Tenancy:
             self._incarnation = me
         return me
 
-    async def _next_step(self, hall: _Hall, known: Title | None, me: str) -> Step:
+    async def _next_step(self, hall: Hall, known: Title | None, me: str) -> Step:
         former = self._former if hall.grants is not None else ()
         step = titles.next_step(known, me, former, self._present)
         if step is Step.TAKE and known is not None and known.holder and known.holder not in former:
@@ -231,7 +178,7 @@ class Tenancy:
             step = titles.next_step(known, me, former, self._present)
         return step
 
-    async def _take(self, hall: _Hall, known: Title | None, me: str) -> None:
+    async def _take(self, hall: Hall, known: Title | None, me: str) -> None:
         try:
             written = await self._store.write(titles.taken(known, hall.tenant, me))
         except UnknownError:
@@ -239,7 +186,7 @@ class Tenancy:
             raise
         self._keep(written)
 
-    async def _know(self, hall: _Hall, known: Title) -> bool:
+    async def _know(self, hall: Hall, known: Title) -> bool:
         """Know what was let through; whether nothing of it is still open to a look."""
         loop = asyncio.get_running_loop()
         if hall.grants is None:
@@ -252,7 +199,7 @@ class Tenancy:
             grants.end(one.reservation.id, found.version)
         return hall.grants is grants and self.view.version >= grants.observed
 
-    def _inherited(self, hall: _Hall, known: Title) -> Grants:
+    def _inherited(self, hall: Hall, known: Title) -> Grants:
         """What was let through under a title that is this replica's, by whomever."""
         if hall.grants is None:
             hall.grants = Grants(self._expiry_seconds)
@@ -263,13 +210,13 @@ class Tenancy:
         hall.inherited = known.version
         return hall.grants
 
-    def _is_kept(self, hall: _Hall, known: Title) -> bool:
+    def _is_kept(self, hall: Hall, known: Title) -> bool:
         """Whether this request is judged here, although somebody else may want the title."""
         if not known.wanted_by or hall.grants is None:
             return True
         return asyncio.get_running_loop().time() < hall.held_since + KEEP_SECONDS
 
-    async def _pass_on(self, hall: _Hall, known: Title) -> None:
+    async def _pass_on(self, hall: Hall, known: Title) -> None:
         """Write the title away, to who wants it or to nobody; nothing is judged here after that."""
         grants = self._inherited(hall, known)
         grants.settle(self.view)
@@ -283,7 +230,7 @@ class Tenancy:
         self._keep(written)
         metrics.tenant_handovers.inc()
 
-    async def _clear_up(self, hall: _Hall) -> None:
+    async def _clear_up(self, hall: Hall) -> None:
         """After a write of which nothing was heard: what is stored, and that it stays so."""
         stored = await self._read(hall)
         if stored is not None and stored.holder in (self._incarnation, *self._former):
@@ -293,7 +240,7 @@ class Tenancy:
             hall.grants = None
         hall.is_in_doubt = False
 
-    async def _await_news(self, hall: _Hall) -> None:
+    async def _await_news(self, hall: Hall) -> None:
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await hall.news.wait()
@@ -301,7 +248,7 @@ class Tenancy:
             self._present = await self._roll()
             await self._read(hall)
 
-    async def _read(self, hall: _Hall) -> Title | None:
+    async def _read(self, hall: Hall) -> Title | None:
         stored = await self._store.read(hall.tenant)
         if stored is None:
             self._titles.pop(hall.tenant, None)
@@ -339,7 +286,7 @@ class Tenancy:
         is_ours = title.holder and title.holder in (self._incarnation, *self._former)
         if hall is None and is_ours:
             # Handed over to who has stopped waiting: it is passed on, or given up when nobody comes.
-            hall = self._halls[title.tenant] = _Hall(title.tenant, left_at=asyncio.get_running_loop().time())
+            hall = self._halls[title.tenant] = Hall(title.tenant, left_at=asyncio.get_running_loop().time())
         if hall is None:
             return
         if not is_ours:
@@ -347,7 +294,7 @@ class Tenancy:
         hall.news.set()
         self._yield_if_wanted(hall)
 
-    def _yield_if_wanted(self, hall: _Hall) -> None:
+    def _yield_if_wanted(self, hall: Hall) -> None:
         """Pass on what is wanted elsewhere and not needed here. Where others are in line, they do when they must."""
         if self._is_wanted(hall) and not hall.visitors and not hall.is_yielding:
             hall.is_yielding = True
@@ -355,12 +302,12 @@ class Tenancy:
             self._yields.add(task)
             task.add_done_callback(self._yields.discard)
 
-    def _is_wanted(self, hall: _Hall) -> bool:
+    def _is_wanted(self, hall: Hall) -> bool:
         known = self._titles.get(hall.tenant)
         is_ours = known is not None and known.holder == self._incarnation and bool(known.wanted_by)
         return is_ours and not hall.is_hung and self._halls.get(hall.tenant) is hall
 
-    async def _yield(self, hall: _Hall) -> None:
+    async def _yield(self, hall: Hall) -> None:
         try:
             async with hall.gate:
                 for _ in range(_YIELD_TRIES):
@@ -393,7 +340,7 @@ class Tenancy:
             async with asyncio.timeout(timeout_seconds):
                 await asyncio.gather(*(self._close(hall) for hall in list(self._halls.values()) if not hall.is_hung))
 
-    async def _close(self, hall: _Hall) -> None:
+    async def _close(self, hall: Hall) -> None:
         async with hall.gate:
             known = self._titles.get(hall.tenant)
             if self._halls.get(hall.tenant) is not hall:

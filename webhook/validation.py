@@ -11,6 +11,8 @@ time, or where this replica is no longer sure to be the one that judges, the cli
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from federation_quota import stamp
 from federation_quota.accounting.answer import Allowed, Answer, Later
 from federation_quota.binding import Binding
@@ -20,7 +22,10 @@ from federation_quota.ledger.view import View
 from federation_quota.tenants import tenant as tenants
 from federation_quota.validators import Decision, Request, Tenant, Validator
 from webhook.calls import Calls, UnheardError
-from webhook.tenancy import BusyError, Tenancy, Turn
+from webhook.tenancy import Tenancy
+from webhook.turn import BusyError, Turn
+
+log = structlog.get_logger()
 
 # Of a review's time: for the quotas that are asked after the validators.
 QUOTA_SECONDS = 0.5
@@ -86,7 +91,7 @@ class Validation:
         return bool(self._asked())
 
     def _asked(self) -> list[Validator]:
-        return [] if self.is_warning_only else [one for one in self.validators if one.enabled]
+        return [] if self.is_warning_only else [one for one in self.validators if is_enabled(one)]
 
     async def tenant(self, namespace: str) -> str:
         """Whose a namespace is."""
@@ -122,6 +127,15 @@ class Validation:
                 return Later(f"tenant {tenant} is judged by another replica by now")
             turn.grant(namespace, change.ask.reservation)
         return answer
+
+
+def is_enabled(validator: Validator) -> bool:
+    """Whether it wants to be asked. Who does not clearly say no is asked: no rule is left out because it is broken."""
+    try:
+        return validator.enabled is not False
+    except Exception as problem:
+        log.error("validator.unclear", validator=validator.name, problem=repr(problem), exc_info=problem)
+        return True
 
 
 def _fault(view: View, namespaces: Sequence[str], own: Binding) -> str:

@@ -16,7 +16,7 @@ from federation_quota.validators import Validator
 from webhook import calls
 from webhook.context import FederationContext
 from webhook.tenancy import Tenancy
-from webhook.validation import Labels, Validation
+from webhook.validation import Labels, Validation, is_enabled
 
 log = structlog.get_logger()
 
@@ -71,7 +71,7 @@ class Validators:
         """Start them, one after the other; ValidatorError where one does not."""
         for one in self._validators:
             await calls.start(one, FederationContext(self._federation, self._namespace, settings.get(one.name, {})))
-            log.info("validator.started", validator=one.name, enabled=one.enabled)
+            log.info("validator.started", validator=one.name, enabled=is_enabled(one))
 
     def runs(self) -> list[Coroutine[Any, Any, Any]]:
         """What is to run for as long as the replica does."""

@@ -58,18 +58,25 @@ def fit(registration: Registration, made: Any) -> Validator:  # noqa: ANN401 - w
     def wrong(text: str) -> ValidatorError:
         return ValidatorError(f"validator {name!r} of {registration.package} ({registration.target}): {text}")
 
-    if not isinstance(getattr(made, "name", None), str) or made.name != name:
-        raise wrong(f"its `name` is {getattr(made, 'name', None)!r}, and must be that of its entry point")
-    if not isinstance(getattr(made, "enabled", None), bool):
+    def attribute(wanted: str) -> Any:  # noqa: ANN401 - whatever it has there
+        try:
+            return getattr(made, wanted, None)
+        except Exception as problem:  # of a property
+            raise wrong(f"its `{wanted}` cannot be read: {_said(problem)}") from None
+
+    found = attribute("name")
+    if not isinstance(found, str) or found != name:
+        raise wrong(f"its `name` is {found!r}, and must be that of its entry point")
+    if not isinstance(attribute("enabled"), bool):
         raise wrong("its `enabled` is neither True nor False")
     for method, arguments in (("start", ["context"]), ("validate", ["request", "tenant"])):
-        called = getattr(made, method, None)
+        called = attribute(method)
         if not callable(called):
             raise wrong(f"it has no `{method}`")
         try:
             inspect.signature(called).bind(*arguments)
-        except TypeError as problem:
-            raise wrong(f"`{method}` cannot be called with ({', '.join(arguments)}): {problem}") from None
+        except Exception as problem:  # a ValueError of what is built in: it does not say how it is called
+            raise wrong(f"`{method}` cannot be called with ({', '.join(arguments)}): {_said(problem)}") from None
     validator: Validator = made
     return validator
 
@@ -86,3 +93,7 @@ def settings(text: str, chosen: Iterable[str]) -> dict[str, dict[str, str]]:
             raise ValidatorError(f"{part!r} is for validator {name!r}, which is not switched on")
         found[name][key] = value
     return found
+
+
+def _said(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())}"

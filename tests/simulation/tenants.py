@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import json
 import random
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -259,6 +259,16 @@ class Budget:
             world.inside.pop(tenant.name, None)
 
 
+class Here:
+    """A call of the validator on the simulated loop: in a thread, time would be real, and no seed the same twice."""
+
+    def __init__(self, _name: str, method: Callable[..., Coroutine[Any, Any, Decision]], *arguments: object) -> None:
+        self.over = asyncio.ensure_future(method(*arguments))
+
+    def stop(self) -> bool:
+        return self.over.cancel()
+
+
 @dataclass(eq=False)
 class Replica:
     """One replica of the webhook, as far as tenants go."""
@@ -298,7 +308,7 @@ class Replica:
         )
         self.validation = Validation(
             [Budget(world, self.name)],
-            Calls(2.0),
+            Calls(2.0, begin=Here),
             self.tenancy,
             self.observation.view,
             labels=lambda namespace: {"quota.karmada.io/tenant": NAMESPACES[namespace]},

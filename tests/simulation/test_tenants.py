@@ -15,7 +15,8 @@ from federation_quota.tenants.grants import Grants, Left
 from federation_quota.tenants.title import Step, Title
 from tests.simulation import clock, tenants
 from tests.simulation.tenants import Replica, Scenario
-from webhook.tenancy import Tenancy, Turn
+from webhook.tenancy import Tenancy
+from webhook.turn import Turn
 
 SEEDS = max(10, int(os.environ.get("FEDQUOTA_SEEDS", "2000")) // 10)
 MOST_SEEDS_FOR_A_MUTATION = 100

@@ -71,6 +71,18 @@ class Odd:
         return allow()
 
 
+class Failing(Odd):
+    """One of its attributes cannot be read."""
+
+    def __init__(self, attribute: str) -> None:
+        self._attribute = attribute
+
+    def __getattribute__(self, name: str) -> object:
+        if name == object.__getattribute__(self, "_attribute"):
+            raise RuntimeError("no\ndatabase")
+        return object.__getattribute__(self, name)
+
+
 def odd(**fields: object) -> Odd:
     made = Odd()
     for name, value in fields.items():
@@ -87,6 +99,11 @@ def odd(**fields: object) -> Odd:
         (odd(start=None), "it has no `start`"),
         (odd(start=lambda: None), "`start` cannot be called with (context)"),
         (odd(validate=lambda request, tenant, more: None), "`validate` cannot be called with (request, tenant)"),
+        (odd(validate=max), "`validate` cannot be called with (request, tenant): ValueError: no signature found for"),
+        (Failing("name"), "its `name` cannot be read: RuntimeError: no database"),
+        (Failing("enabled"), "its `enabled` cannot be read: RuntimeError: no database"),
+        (Failing("start"), "its `start` cannot be read: RuntimeError: no database"),
+        (Failing("validate"), "its `validate` cannot be read: RuntimeError: no database"),
         (object(), "its `name` is None"),
     ],
 )
@@ -96,6 +113,7 @@ def test_a_shape_that_is_no_validators(made: object, said: str) -> None:
     with pytest.raises(ValidatorError) as raised:
         registry.fit(registration, made)
     assert str(raised.value).startswith(f"validator 'odd' of acme (m:Odd): {said}")
+    assert "\n" not in str(raised.value)
 
 
 def test_settings_are_for_those_who_are_on() -> None:
