@@ -23,6 +23,7 @@ from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, 
 from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
 from federation_quota.accounting.meter import Meter, NoMeter
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.roll import Roll
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import advance, domain, joining, settling
 from federation_quota.ledger.account import Account
@@ -36,6 +37,8 @@ from federation_quota.limits.subject import Subject, counting_for
 
 # There may be thousands: all at once they would wait for each other until each has waited too long.
 _GIVE_BACK_AT_ONCE: Final = 32
+# For how long somebody who has gone may still be given of what was taken: it is ended like all that was theirs.
+_ROLL_SECONDS: Final = 30.0
 
 
 class _Place(NamedTuple):
@@ -65,6 +68,7 @@ class Accountant:
         self._replica = replica
         self._observation = observation
         self._store = store
+        self._roll = Roll(store, _ROLL_SECONDS)
         self._tasks = tasks
         # Whether the others still count this replica as alive: if they may not, a new account may be active without it.
         self._is_present = is_present
@@ -106,6 +110,7 @@ class Accountant:
             replica=self._replica,
             observation=self._observation,
             store=self._store,
+            roll=self._roll,
             journal=self._journal,
             expiry=self._expiry,
             meter=self._meter,

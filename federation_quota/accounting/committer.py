@@ -18,6 +18,7 @@ import structlog
 
 from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.roll import Roll
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.accounting.treasurer import Treasurer
 from federation_quota.ledger import advance, domain, joining, legacy, settling
@@ -113,6 +114,7 @@ class Committer:
         replica: Callable[[], str],
         observation: Observation,
         store: Store,
+        roll: Roll,
         journal: joining.Journal,
         expiry: settling.Expiry,
         meter: Meter,
@@ -128,6 +130,7 @@ class Committer:
         self._replica = replica
         self._observation = observation
         self._store = store
+        self._roll = roll
         self._journal = journal
         self._expiry = expiry
         self._meter = meter
@@ -286,11 +289,12 @@ class Committer:
         if account is not None:
             # Seeing a reservation is what starts its time.
             self._expiry.expired(account, asyncio.get_running_loop().time())
-            self._treasurer.see(account)
+            self._treasurer.see(account, is_open=self._is_open(account))
 
     async def _commit(self, account: Account) -> bool:
         """Judge what waits, write what is admitted, answer what is certain."""
         looks = await self._look(account)
+        peers = (await self._roll.call() or ()) if self._treasurer.is_generous else ()
         self._treasurer.settle(looks, self._observation.view.version)
         if account is not self.account:
             return False
@@ -317,8 +321,8 @@ class Committer:
         try:
             if must_write:
                 self._treasurer.note(admissions)
-                taken = () if is_left else self._treasurer.take(books, _asked(account, decided))
-                written = await self._treasurer.write(self._store, called, taken)
+                taken = (NOTHING, []) if is_left else self._treasurer.take(books, _asked(account, decided), peers)
+                written = await self._treasurer.write(self._store, called, *taken)
                 if is_left:
                     self._treasurer.clear()
                 self._keep(written)

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Collection
 
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.roll import Roll
 from federation_quota.accounting.store import Store
 from federation_quota.ledger import advance, domain, settling
 from federation_quota.ledger.account import Account
@@ -23,29 +24,19 @@ class Settler:
         self._observation = observation
         self._store = store
         self._expiry = expiry
-        self._unsettled: Collection[str] = ()
-        self._called_at = float("-inf")
+        self._roll = Roll(store, settling.LOOK_SECONDS)
         self._last: dict[str, int] = {}  # by replica that is gone, a version that all its admissions are stored by
 
     async def settle(self, account: Account) -> Account:
         """The account with all reservations and advances ended that can be; not written. A conflict passes through."""
         now = asyncio.get_running_loop().time()
         doubtful = {one.replica for one in self._expiry.doubtful(account, now)}
-        if doubtful:
-            gone = doubtful.difference(await self._call_the_roll(now))
-            if gone:
-                account = advance.without(account, gone, await self._last_of(gone, account.namespace))
+        present = await self._roll.call() if doubtful else None
+        if present is not None and (gone := doubtful.difference(present)):
+            account = advance.without(account, gone, await self._last_of(gone, account.namespace))
         expired = self._expiry.expired(account, now)
         looks = {one.id: await self._store.look(account.namespace, one.binding) for one in expired}
         return settling.settle(account, self._observation.view, looks)
-
-    async def _call_the_roll(self, now: float) -> Collection[str]:
-        """Who may still have something under way. Who was gone a moment ago is gone now, and nobody comes back under
-        the same name."""
-        if now >= self._called_at + settling.LOOK_SECONDS:
-            self._unsettled = (await self._store.replicas()).keys()
-            self._called_at = now
-        return self._unsettled
 
     async def _last_of(self, gone: Collection[str], place: str) -> int:
         """The latest version by which all that they let through is stored, if it ever will be: of a list made since."""

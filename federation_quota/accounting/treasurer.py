@@ -7,7 +7,7 @@ becomes free again, is `ledger.advance`'s.
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from federation_quota.accounting.meter import Meter
@@ -89,24 +89,24 @@ class Treasurer:
 
     # What is due
 
-    def see(self, account: Account) -> None:
-        """This is the account now: what of the purse still stands in it?"""
+    def see(self, account: Account, *, is_open: bool) -> None:
+        """This is the account now, and can be judged by or not: what of the purse still stands in it?"""
         mine = advance.of(account, self._replica())
         if mine is not None and mine.is_recalled:
             self._sober_until = self._now() + self._terms.rest_seconds
         if self._purse.is_empty:
-            self._adopt(account, mine)
+            if mine is not None and is_open:
+                self._adopt(account, mine)
             return
         if not account.is_active or self._basis != self._basis_of(account):
             self._purse.close()
         self._purse.shrink(mine.amounts if mine else NOTHING)
 
-    def _adopt(self, account: Account, mine: Advance | None) -> None:
+    def _adopt(self, account: Account, mine: Advance) -> None:
         """Take up what another replica has taken for this one. Once: where it cannot be spent any more, it is given
         back; and never on a version that a write of ours, whose fate is not known, may still follow."""
-        if mine is None or not mine.is_granted or mine.is_recalled or mine.id == self._adopted or self.is_leaving:
-            return
-        if account.is_active and not self._purse.is_being_written and int(account.version) > self._doubted:
+        is_certain = not self._purse.is_being_written and int(account.version) > self._doubted
+        if mine.is_granted and not mine.is_recalled and mine.id != self._adopted and is_certain and not self.is_leaving:
             self._adopted = mine.id
             self._purse.adopt(mine.amounts, self._now())
             self._basis = self._basis_of(account)
@@ -131,6 +131,18 @@ class Treasurer:
     def rests_at(self) -> float:
         """When that will be, or was."""
         return self._purse.spent_at + self._terms.rest_seconds
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether this is a time to take more than what is asked for."""
+        now, recent = self._now(), self._recent
+        is_often = len(recent) == self._terms.busy_admissions and now - recent[0] <= self._terms.busy_seconds
+        return is_often and now >= self._sober_until and not self.is_leaving
+
+    @property
+    def is_generous(self) -> bool:
+        """Whether others are given of what is taken, too."""
+        return self._terms.for_all
 
     def is_due(self, account: Account) -> bool:
         """Whether the advance is to be written anew without anybody asking."""
@@ -188,38 +200,39 @@ class Treasurer:
         books.advanced = books.advanced - self._purse.open
         return True
 
-    def take(self, books: Books, asked: Resources) -> tuple[Advance, ...]:
-        """What is to be held from the coming write on: by this replica what is under way, and more where that pays; by
-        others as much, where the terms say so and they have nothing."""
-        now, needed, account = self._now(), self._purse.open, books.account
-        others: list[Advance] = []
+    def take(self, books: Books, asked: Resources, peers: Collection[str] = ()) -> tuple[Resources, list[Advance]]:
+        """What this replica is to hold from the coming write on: what is under way, and more where that pays. And what
+        is taken for those of its peers who have nothing, as much for each, where the terms say so."""
+        needed, grants = self._purse.open, []
         # A leaf's limit falls as a matter of course, and then nothing is given beyond it: not even from an advance.
-        is_steady = not domain.is_leaf(self._namespace)
-        if is_steady and self._is_busy(now) and now >= self._sober_until and not self.is_leaving:
+        if self.is_busy and not domain.is_leaf(self._namespace):
             lately = asked + self._purse.spent_since
             free = advance.free(books, lately, self._purse.durable, self._terms)
-            needed = needed.maximum(free)
             if free:
-                self._purse.spent_at = now  # it has its time, whether or not it is spent
+                self._purse.spent_at = self._now()  # it has its time, whether or not it is spent
+                needed = needed.maximum(free)
                 books.advanced = books.advanced + (needed - self._purse.open)
-                others += self._grants(books, lately)
-        mine = [Advance(secrets.token_hex(8), self._replica(), account.storable(needed))] if needed else []
-        return (*mine, *others)
+                grants = list(self._grants(books, lately, peers))
+        return needed, grants
 
-    def _grants(self, books: Books, lately: Resources) -> Iterator[Advance]:
-        known = {self._replica(), *(one.replica for one in books.account.advances)}
-        joined = {replica for replica, shape in books.account.joined if shape == books.account.shape}
-        for replica in sorted(joined - known) if self._terms.for_all else ():
-            if free := advance.free(books, lately, NOTHING, self._terms):
+    def _grants(self, books: Books, lately: Resources, peers: Collection[str]) -> Iterator[Advance]:
+        account = books.account
+        known = {self._replica(), *(one.replica for one in account.advances)}
+        for replica in sorted(set(peers) - known):
+            free = advance.free(books, lately, NOTHING, self._terms)
+            if free and account.storable(free) == free:  # it is spent as it is stored
                 books.advanced = books.advanced + free
-                yield Advance(secrets.token_hex(8), replica, books.account.storable(free), is_granted=True)
+                yield Advance(secrets.token_hex(8), replica, free, is_granted=True)
 
-    async def write(self, store: Store, account: Account, advances: Iterable[Advance] = ()) -> Account:
-        """Write the account with these advances in it. Meanwhile the old one is spent from, with care."""
-        basis, taken = self._basis_of(account), tuple(advances)
-        self._purse.begin(next((one.amounts for one in taken if one.replica == self._replica()), NOTHING))
+    async def write(
+        self, store: Store, account: Account, needed: Resources = NOTHING, grants: Iterable[Advance] = ()
+    ) -> Account:
+        """Write the account with what replicas are to hold in it. Meanwhile the old one is spent from, with care."""
+        basis = self._basis_of(account)
+        mine = [Advance(secrets.token_hex(8), self._replica(), account.storable(needed))] if needed else []
+        self._purse.begin(needed)
         try:
-            written = await store.write(replace(account, advances=(*account.advances, *taken)))
+            written = await store.write(replace(account, advances=(*account.advances, *mine, *grants)))
         except BaseException:
             self._doubted = int(account.version)
             self._purse.fail()
@@ -235,10 +248,6 @@ class Treasurer:
     def clear(self) -> None:
         """All that is under way stands in the account, one by one."""
         self._purse = Purse()
-
-    def _is_busy(self, now: float) -> bool:
-        is_known = len(self._recent) == self._terms.busy_admissions
-        return is_known and now - self._recent[0] <= self._terms.busy_seconds
 
     def _basis_of(self, account: Account) -> object:
         """What must not change while an advance is spent. A limit that falls is obeyed as soon as it is known."""

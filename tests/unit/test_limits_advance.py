@@ -3,13 +3,14 @@
 import asyncio
 from dataclasses import replace
 
-from federation_quota.accounting.answer import Allowed, Denied
+from federation_quota.accounting.answer import Allowed, Denied, Later
 from federation_quota.accounting.settler import Settler
 from federation_quota.ledger import advance
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
+from federation_quota.ledger.level import MOST_NAMES
 from federation_quota.ledger.settling import Expiry
 from federation_quota.limits import usage
 from federation_quota.limits.hierarchy import ROOT
@@ -22,6 +23,7 @@ from tests.unit.limits import ANN, LEAF, TREE, account, limited, owned, schemes
 
 OTHER = "team-b"
 TERMS = Terms(share=4, worth=1, busy_admissions=1, busy_seconds=1.0, rest_seconds=advance.LASTING.rest_seconds)
+HALF = Resources({"cpu": parse(4), "pods": parse(1)})
 ANNS = Subject(TREE, USER, "ann").account
 
 
@@ -205,3 +207,19 @@ async def test_of_a_replica_that_died_one_look_serves_everybody() -> None:
         assert [one.advances for one in settled] == [(), (), ()]
         assert {one.observed for one in settled} == {entry.version}
         assert (store.roll_calls, store.lists) == (2, 1)
+
+
+@in_simulated_time
+async def test_of_more_nodes_than_a_status_can_hold_no_more_is_spent_than_was_taken() -> None:
+    """What is under way on many of them is stored as if it were on all: more than there may be room for."""
+    leaves = [f"team-{number}" for number in range(2 * MOST_NAMES)]
+    entries = {leaf: [limited("ann", cpu=8)] for leaf in leaves}
+    known = schemes({**entries, ROOT: [limited("ann", cpu=100_000)]}, leaves)
+    store = Bookstore()
+    async with at_work(store, terms=Terms(share=1, worth=1, busy_admissions=1, busy_seconds=1.0)) as here:
+        here.accountant.limit(known)
+        for number, leaf in enumerate(leaves):
+            for name in (f"a{number}", f"b{number}"):
+                assert await here.answer(here.create(name, replace(claim(leaf), charge=HALF))) == Allowed()
+            more = await here.answer(here.create(f"c{number}", replace(claim(leaf), charge=HALF)), within_seconds=3)
+            assert isinstance(more, Later), "both are on their way, and it may have 8"
