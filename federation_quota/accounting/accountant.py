@@ -20,9 +20,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple, cast
 
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
-from federation_quota.accounting.committer import Committer, Judgement, Overdrawn, Undecided
+from federation_quota.accounting.committer import Committer
 from federation_quota.accounting.meter import Meter, NoMeter
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.outcome import Judgement, Overdrawn, Undecided
 from federation_quota.accounting.roll import Roll
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.ledger import advance, domain, joining, settling

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from federation_quota.accounting.membership import Membership
 from federation_quota.accounting.meter import Meter
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.outcome import Gone, Judgement, Outcome, Overdrawn, Undecided
 from federation_quota.accounting.roll import Roll
 from federation_quota.accounting.store import ConflictError, Store, UnreachableError
 from federation_quota.accounting.treasurer import Treasurer
-from federation_quota.ledger import advance, domain, joining, legacy, settling
+from federation_quota.ledger import advance, domain, joining, settling
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.denial import Denial
 from federation_quota.ledger.judging import (
@@ -33,7 +35,6 @@ from federation_quota.ledger.judging import (
     Refused,
     Unaffected,
     Unproven,
-    Verdict,
 )
 from federation_quota.resources import NOTHING, Resources
 
@@ -50,36 +51,6 @@ SUSPICION_SECONDS = 5.0
 TAKE_UP_SECONDS = 1.0
 # How long to leave a store alone that did not answer, or answered that it could not.
 RETRY_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Overdrawn:
-    """Admitted and written although it does not fit, because the ask may exceed."""
-
-    exceeded: tuple[Exceeded, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Undecided:
-    """No verdict before the ask's deadline."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """There is no such account any more."""
-
-
-Outcome = Verdict | Overdrawn | Undecided | Gone
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """An outcome, and the very account that it was given by."""
-
-    outcome: Outcome
-    account: Account | None
 
 
 @dataclass(slots=True)
@@ -131,7 +102,6 @@ class Committer:
         self._observation = observation
         self._store = store
         self._roll = roll
-        self._journal = journal
         self._expiry = expiry
         self._meter = meter
         self._treasurer = Treasurer(
@@ -143,15 +113,15 @@ class Committer:
             meter=meter,
             recent=recent,
         )
+        self._membership = Membership(
+            replica=replica, observation=observation, store=store, journal=journal, treasurer=self._treasurer
+        )
         self._is_short = False  # somebody does not fit for what others were advanced
         self._queue: list[_Waiting] = []
         self._in_hand: list[_Waiting] = []  # taken from the queue, and being judged
         self._taken_back: set[str] = set()
         self._news = asyncio.Event()
         self._judged_at = 0  # the observation's count of changes when asks were last judged
-        # The shapes that this replica may have joined since it last was sure of one: by any of them the account may be
-        # active, whatever is known of it here.
-        self._promised: set[str] = set()
         self._behind_since: float | None = None  # since when the view has been behind the account
         self._is_closed = False
         self._settled = asyncio.Event()  # nothing of an advance is left
@@ -240,7 +210,7 @@ class Committer:
             self._queue.clear()
             self._taken_back.clear()
             return True
-        if not self._is_open(account):
+        if not self._membership.is_open(account):
             self._tell_all("it is being taken up by all replicas")
             if self._treasurer.is_leaving:
                 self._settled.set()  # whoever takes it up has what is under way from the word that is left
@@ -259,7 +229,7 @@ class Committer:
     def _judge_at_once(self, ask: Ask, *, dry_run: bool) -> Judgement | None:
         """What can be said without a write; None where one is needed. Nothing is awaited, and no view judged by."""
         account = self.account
-        if account is None or not self._is_open(account):
+        if account is None or not self._membership.is_open(account):
             return None
         growth = advance.increase(account, ask)
         if not growth:
@@ -271,17 +241,10 @@ class Committer:
             self._news.set()
         return Judgement(Admitted(reservation), account)
 
-    def _is_open(self, account: Account) -> bool:
-        """Whether it can be judged by: active, and this replica has promised to judge by nothing else."""
-        return account.is_active and self._promised <= {account.shape}
-
     @property
     def is_outdated(self) -> bool:
         """Whether the account may be active by other limits than those that are known here."""
-        account = self.account
-        if account is None:
-            return False
-        return account.active_shape not in ("", account.shape) or not self._promised <= {account.shape}
+        return self.account is not None and self._membership.is_outdated(self.account)
 
     def _see(self, account: Account | None) -> None:
         """This is the account now."""
@@ -289,7 +252,7 @@ class Committer:
         if account is not None:
             # Seeing a reservation is what starts its time.
             self._expiry.expired(account, asyncio.get_running_loop().time())
-            self._treasurer.see(account, is_open=self._is_open(account))
+            self._treasurer.see(account, is_open=self._membership.is_open(account))
 
     async def _commit(self, account: Account) -> bool:
         """Judge what waits, write what is admitted, answer what is certain."""
@@ -439,34 +402,19 @@ class Committer:
 
     async def _take_up(self, account: Account) -> bool:
         """Join an account that is new, and activate it once everybody has; True where others have to go first."""
-        now = asyncio.get_running_loop().time()
         if self._may_rest(account):
             return await self._return_advance(account)
-        if not joining.has_joined(account, self._replica()):
-            # Nothing is awaited between the journal and the write's start, and since the account is known here every
-            # admission that it sees goes through this very committer: what is brought is complete.
-            view = self._observation.view
-            recent = self._journal.recent(self.domain, view, now)
-            known = {one.id for one in recent}
-            recent += (one for one in self._treasurer.under_way() if one.id not in known)
-            joined = joining.join(account, self._replica(), recent, observed=view.newest(self.domain))
-            if joined is account:
-                return True
-            self._treasurer.close()
-            self._promised.add(account.shape)
-            written = await self._store.write(joined)
-            self._promised = {account.shape}
+        membership = self._membership
+        is_joining = not membership.has_joined(account)
+        taken_up = membership.join(account) if is_joining else await membership.activate(account)
+        if taken_up is None or account is not self.account:
+            return account is self.account
+        written = await self._store.write(taken_up)
+        membership.land(account)
+        if is_joining:
             self._treasurer.clear()
-            self._keep(written)
-            return False
-        replicas = await self._store.replicas()
-        active = joining.activate(legacy.execute(account, replicas, self._observation.view), replicas)
-        if active.is_active and account is self.account:
-            written = await self._store.write(active)
-            self._promised = {account.shape}
-            self._keep(written)
-            return False
-        return account is self.account
+        self._keep(written)
+        return False
 
     async def _return_advance(self, account: Account) -> bool:
         """What this replica was advanced by earlier limits, of an account that nobody needs by those there are now; not
@@ -523,7 +471,7 @@ class Committer:
     async def _wait(self) -> None:
         """Until there is news of the account, of its namespace's bindings, or the first ask has waited enough."""
         account = self.account
-        is_open = account is not None and self._is_open(account)
+        is_open = account is not None and self._membership.is_open(account)
         deadlines = [waiting.deadline for waiting in self._queue]
         if is_open:
             deadlines.append(self._treasurer.next_look())

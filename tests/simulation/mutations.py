@@ -4,7 +4,7 @@ These are the parts that DESIGN names as the ones without which over-admission f
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,10 @@ import pytest
 
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.observation import Observation
+from federation_quota.accounting.treasurer import Treasurer
 from federation_quota.binding import Binding
-from federation_quota.ledger import domain, joining
-from federation_quota.ledger.account import Account
+from federation_quota.ledger import advance, domain, joining
+from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.advance import Purse, Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books, Proof, Unaffected, Verdict
@@ -23,7 +24,7 @@ from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import Expiry, LiveLook
 from federation_quota.ledger.view import View, _Namespace
 from federation_quota.limits.lens import UsageLens
-from federation_quota.resources import NOTHING
+from federation_quota.resources import NOTHING, Resources
 from tests.simulation import scenario
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import NAMESPACE, SimulatedStore, World
@@ -169,6 +170,20 @@ def advances_that_die_with_their_replica(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scenario, "CRASH_CHANCE", 1.0)
 
 
+def what_is_taken_for_others_is_taken_blindly(patch: pytest.MonkeyPatch) -> None:
+    """Whoever takes an advance gives the others as much as if nothing were used."""
+
+    def grants(self: Treasurer, books: Books, lately: Resources, peers: Collection[str]) -> Iterator[Advance]:
+        known = {self._replica(), *(one.replica for one in books.account.advances)}
+        for replica in sorted(set(peers) - known):
+            free = advance.free(Books(books.account, View()), lately, NOTHING, self._terms)
+            yield Advance(f"{replica}{books.account.version}", replica, free, is_granted=True)
+
+    patch.setattr(Treasurer, "_grants", grants)
+    patch.setattr(World, "TERMS", [Terms(2, 1, 1, 1.0, 2.0, for_all=True)])
+    _owned(patch)
+
+
 def a_leaf_that_counts_what_was_under_another(patch: pytest.MonkeyPatch) -> None:
     """A binding that comes under another leaf counts as no increase of what it had under the first."""
 
@@ -267,6 +282,7 @@ ALL: list[Mutation] = [
     advances_that_nobody_counts,
     what_is_stored_is_spent_again,
     advances_that_die_with_their_replica,
+    what_is_taken_for_others_is_taken_blindly,
     a_leaf_that_counts_what_was_under_another,
     a_leaf_that_nobody_leaves,
     a_leaf_that_does_not_tell_namespaces_apart,

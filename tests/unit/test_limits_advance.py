@@ -212,14 +212,16 @@ async def test_of_a_replica_that_died_one_look_serves_everybody() -> None:
 @in_simulated_time
 async def test_of_more_nodes_than_a_status_can_hold_no_more_is_spent_than_was_taken() -> None:
     """What is under way on many of them is stored as if it were on all: more than there may be room for."""
-    leaves = [f"team-{number}" for number in range(2 * MOST_NAMES)]
-    entries = {leaf: [limited("ann", cpu=8)] for leaf in leaves}
-    known = schemes({**entries, ROOT: [limited("ann", cpu=100_000)]}, leaves)
+    *leaves, last = (f"team-{number}" for number in range(4 * MOST_NAMES))
+    entries = {leaf: [limited("ann", cpu=8)] for leaf in (*leaves, last)}
+    known = schemes({**entries, ROOT: [limited("ann", cpu=100_000)]}, (*leaves, last))
     store = Bookstore()
-    async with at_work(store, terms=Terms(share=1, worth=1, busy_admissions=1, busy_seconds=1.0)) as here:
+    async with at_work(store, terms=Terms(share=1, worth=1, busy_admissions=1)) as here:
         here.accountant.limit(known)
-        for number, leaf in enumerate(leaves):
+        for number, leaf in enumerate([*leaves, last]):
             for name in (f"a{number}", f"b{number}"):
                 assert await here.answer(here.create(name, replace(claim(leaf), charge=HALF))) == Allowed()
-            more = await here.answer(here.create(f"c{number}", replace(claim(leaf), charge=HALF)), within_seconds=3)
-            assert isinstance(more, Later), "both are on their way, and it may have 8"
+        stored = usage.status(usage.fitted(store.accounts[ANNS], known), Resources())["advances"]
+        assert [list(one["amounts"]) for one in stored] == [["cpu"]], "told once, for all of them"
+        third = here.create("third", replace(claim(last), charge=HALF))
+        assert isinstance(await here.answer(third, within_seconds=3), Later), "it may have 8 there, and both may come"
