@@ -1,4 +1,4 @@
-"""Many users at their limits at once, through two replicas: nobody has too much at any version, and all of it adds up.
+"""Many users at once, through two replicas: nobody has too much at any version, and all of it adds up.
 
 How fast it is, `make bench SET=limits` tells.
 """
@@ -10,18 +10,20 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from bench.admission.load import Clients
 from bench.limits import is_created, plan, settle, side
-from bench.limits.estate import TIGHT, estate
+from bench.limits.estate import ROOMY, TIGHT, estate
 from bench.limits.witness import witnessing
 from faults.allowances import GROUPS, ROOT, USERS, Allowances, Subject
 from federation_quota.kube import config
 from federation_quota.kube.client import Client
 from localfed.federation import Federation
 from tests.federation.stage import Stage, eventually
+from tests.federation.test_busy import advanced
 
 pytestmark = pytest.mark.federation
 
@@ -53,13 +55,43 @@ async def test_nobody_has_too_much_at_any_version(federation: Federation) -> Non
         await asyncio.gather(*(clients.ask(request) for request in one.estate.clearings("t")))
 
 
+async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_replica(stage: Stage) -> None:
+    federation, tree = stage.federation, f"roomy-{uuid.uuid4().hex[:6]}"
+    one = side(estate(federation, tree, users=10, groups=2, terms=ROOMY))
+    connection = await config.load(kubeconfig=str(federation.directory.kubeconfig))
+    async with (
+        Clients(connection, most=CLIENTS) as clients,
+        Client(connection, connections=4) as client,
+        witnessing(client, [one.allowances]) as witness,
+        removed(federation, tree, one.estate.namespaces),
+    ):
+        await settle(one, clients, {})
+        spent = advanced(stage)
+        plans = [plan(one.estate, f"t-{number}", "t") for number in range(CLIENTS)]
+        told = await clients.turn(plans, 6, is_created)
+        assert not told.others
+        people = 2 * len(told.latencies)  # a user and mostly a group for each; their leaves are never advanced
+        assert advanced(stage) - spent > people / 2, "most of them took no write of their own"
+        held = [account.get("status", {}).get("advances") or [] for account in _accounts(federation, tree)]
+        both = [many for many in held if len({held["replica"] for held in many}) == 2]
+        assert any(one.get("granted") for many in both for one in many), "one has taken it for the other"
+        assert {name for many in held for one in many for name in one["amounts"]} <= {"applications", "cpu"}
+        await witness.judge()
+        assert one.allowances.breaches == []
+        eventually(lambda: _differences(federation, one.allowances) == [], within_seconds=60, what="they are true")
+        await asyncio.gather(*(clients.ask(request) for request in one.estate.clearings("t")))
+
+
+def _accounts(federation: Federation, tree: str) -> list[dict[str, Any]]:
+    found = federation.kubectl.json("get", "usageaccounts")["items"]
+    return [account for account in found if account["spec"]["tree"] == tree]
+
+
 def _differences(federation: Federation, found: Allowances) -> list[str]:
     """Where an account says anything else than what is stored, or keeps what was under way."""
     wrong, seen = [], Counter[str]()
-    for account in federation.kubectl.json("get", "usageaccounts")["items"]:
+    for account in _accounts(federation, found.tree):
         spec, status = account["spec"], account.get("status") or {}
-        if spec["tree"] != found.tree:
-            continue
         if status.get("reservations"):
             wrong.append(f"{spec['name']} keeps reservations")
         for node in status.get("nodes") or []:

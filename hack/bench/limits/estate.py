@@ -125,7 +125,8 @@ class Estate:
         ready = {
             one["metadata"]["name"]
             for one in stored
-            if (one.get("status") or {}).get("shape") and (one["status"].get("runtime") or {}).get("cpu")
+            # The first that is published of a new one is nothing; what it was promised follows.
+            if (one.get("status") or {}).get("shape") and (one["status"].get("runtime") or {}).get("cpu", "0") != "0"
         }
         return {self._node(LEVELS - 1, number) for number in range(LEAVES)} <= ready
 
