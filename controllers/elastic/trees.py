@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, NoReturn
 
 import structlog
@@ -259,22 +260,22 @@ class TreeController:
         limit = asyncio.Semaphore(MOST_AT_ONCE)
         now = datetime.now(UTC)
 
-        async def limited(move: Awaitable[Moved], done: Callable[[Outcome], None]) -> Moved:
+        async def limited(move: Callable[[], Awaitable[Moved]], done: Callable[[Outcome], None]) -> Moved:
             async with limit:
-                moved = await move
+                moved = await move()  # begun only now: who stops leading meanwhile has begun nothing
             done(moved[0])
             return moved
 
         moves = [
-            *(limited(releasing.released(client, one), self._released(one)) for one in found.releases),
-            *(limited(moving.wake(client, alarm, one, now), self._woken(one)) for one in found.wakes),
+            *(limited(partial(releasing.released, client, one), self._released(one)) for one in found.releases),
+            *(limited(partial(moving.wake, client, alarm, one, now), self._woken(one)) for one in found.wakes),
             *(
-                limited(moving.displace(client, one.binding), self._displaced(one.binding, one.reason))
+                limited(partial(moving.displace, client, one.binding), self._displaced(one.binding, one.reason))
                 for one in found.displacements
             ),
         ]
         if not moves:
-            moves = [limited(moving.label(client, one, text), lambda _: None) for one, text in found.labels]
+            moves = [limited(partial(moving.label, client, one, text), lambda _: None) for one, text in found.labels]
         moved = await asyncio.gather(*moves)
         outcomes = {outcome for outcome, _ in moved}
         newest = max((version for _, version in moved), default=0)
