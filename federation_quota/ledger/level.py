@@ -55,10 +55,12 @@ def compact(amounts: Resources, names: Iterable[str]) -> dict[str, Quantity]:
 
 
 def spread(amounts: Resources, names: Iterable[str]) -> Resources:
-    """The counterpart: what is told once, on every node."""
-    found = {name: amount for name, amount in amounts.items() if _AT in name}
-    found.update((name, amounts[resource_of(name)]) for name in names if resource_of(name) in amounts)
-    return Resources(found)
+    """The counterpart: what is told once, on every node. Where there is none that limits it, it stays as it is told:
+    limits may come back, and what somebody holds must not be lost meanwhile."""
+    by_resource: dict[str, list[str]] = {}
+    for name in names:
+        by_resource.setdefault(resource_of(name), []).append(name)
+    return Resources({one: amount for name, amount in amounts.items() for one in by_resource.get(name, (name,))})
 
 
 def split(name: str) -> tuple[str, str]:

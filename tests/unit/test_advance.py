@@ -289,6 +289,21 @@ def test_what_is_told_once_for_many_nodes_is_read_as_it_was(here: dict[str, int]
     assert spread(Resources(compact(amounts, names)), names) == amounts
 
 
+_NODES = st.sets(st.sampled_from("abcd"))
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 3)), _NODES, _NODES)
+def test_what_is_held_is_not_lost_while_other_limits_are_in_force(
+    held: dict[str, int], also: set[str], meanwhile: set[str]
+) -> None:
+    """Written by who knows the limits as they were, then by who knows others, then read by the first ones again."""
+    amounts, names = on_nodes(**held), [f"cpu@{node}" for node in {*held, *also}]
+    others = [f"cpu@{node}" for node in meanwhile]
+    between = spread(Resources(compact(amounts, names)), others)
+    found = spread(Resources(compact(between, others)), names)
+    assert all(found[name] >= amount for name, amount in amounts.items())
+
+
 def test_more_than_a_status_can_hold_is_told_as_the_most_of_it() -> None:
     amounts = Resources({f"cpu@{number}": parse(number + 1) for number in range(MOST_NAMES + 1)})
     assert compact(amounts, amounts) == {"cpu": parse(MOST_NAMES + 1)}

@@ -14,7 +14,7 @@ from federation_quota.accounting.store import ConflictError, UnreachableError
 from federation_quota.binding import Binding, ObjectKey
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.kube.workqueue import WorkQueue
-from federation_quota.ledger.account import Account
+from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.audit import Audit
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.legacy import Legacy
@@ -210,6 +210,24 @@ async def test_a_limit_that_changes_applies_to_what_runs_and_one_that_goes_is_cl
         stand.limit(NO_LIMITS)
         await asyncio.sleep(2 * UNLIMITED_SECONDS)
         assert stand.shelf.accounts == {}
+
+
+@in_simulated_time
+async def test_what_a_replica_holds_of_it_keeps_no_account_from_being_removed() -> None:
+    stand = Stand()
+    async with stand.leading():
+        stand.limit(root(limited("ann", cpu=5)))
+        await asyncio.sleep(1)
+        account = stand.limits.accounts.accounts[ObjectKey(ANNS.domain, ANNS.account)]
+        held = (Advance("a", "webhook", Resources.parse({"cpu@": 1})),)
+        stand.shelf.keep(ANNS, usage.status(replace(account, advances=held), Resources({})), account.uid)
+        await asyncio.sleep(1)
+        assert stand.shelf.status()["advances"], "whose replica may be there"
+        stand.limit(NO_LIMITS)
+        await asyncio.sleep(UNLIMITED_SECONDS / 2)
+        assert stand.shelf.status()["advances"][0]["amounts"] == {"cpu": "1"}, "the limit may come back"
+        await asyncio.sleep(2 * UNLIMITED_SECONDS)
+        assert stand.shelf.closed == ["ann"]
 
 
 @in_simulated_time
