@@ -23,11 +23,13 @@ from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Ask, Books
 from federation_quota.ledger.legacy import Legacy
+from federation_quota.ledger.level import compact
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.ledger.settling import LiveLook
 from federation_quota.ledger.view import Entry
 from federation_quota.limits import usage
 from federation_quota.limits.subject import Subject
+from federation_quota.resources import Resources
 from tests.simulation import clock
 
 NAMESPACE = "test"
@@ -52,7 +54,11 @@ def in_simulated_time(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> 
 def as_stored(account: Account, current: Account) -> Account:
     """The account as an API server keeps it: of a write it takes the status, never the spec."""
     stored = replace(account, limits=current.limits, selector=current.selector)
-    return replace(stored, sight=None) if isinstance(stored, usage.UsageAccount) else stored
+    if not isinstance(stored, usage.UsageAccount):
+        return stored
+    # Told as in a status, by the limits that whoever wrote it knew.
+    told = (replace(one, amounts=Resources(compact(one.amounts, account.limits))) for one in account.advances)
+    return replace(stored, sight=None, advances=tuple(told))
 
 
 class Bookstore(Store):
