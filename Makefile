@@ -21,7 +21,7 @@ demo-down: env ## End the demo's federation
 
 .PHONY: test
 test: env lint ## Everything that must hold, the real federation included
-	@$(BIN)/python hack/suite.py
+	@PYTHONPATH=hack $(BIN)/python -m suite
 
 .PHONY: unit
 unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation
@@ -77,4 +77,4 @@ lock: env ## Resolve the requirement files anew (needs PyPI)
 
 .PHONY: clean
 clean: ## Remove .venv and what tools left in the checkout (what was built for federations stays in the user's cache)
-	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv.lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .suite

@@ -4,6 +4,7 @@
 through, what it starts belongs to its `Guard`: a failure, Ctrl-C or kill -9 leaves nothing half-started.
 """
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from localfed.errors import FederationError
 from localfed.guard import Guard
 from localfed.kubectl import Kubectl
 from localfed.process import Launcher, Spec
+from localfed.reader import Reader
 from localfed.topology import Topology
 
 ADMINISTRATOR = "admin"
@@ -98,6 +100,11 @@ class Federation:
         """kubectl with the administrator's rights; `context` names a member."""
         program = Topology(self.directory, self._require()).kubernetes / "kubectl"
         return Kubectl(program, self.directory.kubeconfig, self.directory.path)
+
+    @functools.cached_property
+    def reader(self) -> Reader:
+        """Reads objects with the administrator's rights; a context names a member."""
+        return Reader(self.directory.kubeconfig)
 
     def person(self, name: str, *groups: str) -> Kubectl:
         """kubectl with a client certificate of that user's own, in these groups, on the federation's API server."""

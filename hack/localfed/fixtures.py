@@ -3,9 +3,11 @@
 The run holds the federation's guard, so a test run that is killed leaves nothing behind either.
 """
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ FAILOVER = ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction
 # Who has no owner's rights, and who gives them.
 OWNERS = ["--ownerless-groups=robots", "--owner-administrators=steward"]
 FLAGS = {"karmada-controller-manager": FAILOVER, "quota-webhook-1": OWNERS, "quota-webhook-2": OWNERS}
+SHARED = "FEDQUOTA_FEDERATION"
 SHAPE = Shape(members=2, nodes=2, quota=2, flags=FLAGS)
 
 
@@ -33,7 +36,15 @@ def guard() -> Iterator[Guard]:
 def federation(
     guard: Guard, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Federation]:
-    """A real federation with two members that run pods and the product itself, for the whole run."""
+    """A real federation with two members that run pods and the product itself, for the whole run.
+
+    FEDQUOTA_FEDERATION names the folder of one that is up already, for several workers to share.
+    """
+    if shared := os.environ.get(SHARED):
+        yield Federation(Path(shared))
+        return
+    if hasattr(request.config, "workerinput"):
+        pytest.fail(f"workers share a federation that is up: use `make test`, or set {SHARED} to its folder")
     folder = tmp_path_factory.mktemp("federation")
     federation = Federation(folder / "fed")
     capture = request.config.pluginmanager.getplugin("capturemanager")

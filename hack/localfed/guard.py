@@ -41,8 +41,12 @@ class Guard:
         environment: Mapping[str, str],
         output: IO[Any] | int,
         directory: Path,
+        descriptors: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Start a process of this run, in a session of its own so that the terminal's signals pass it by."""
+        """Start a process of this run, in a session of its own so that the terminal's signals pass it by.
+
+        `descriptors` are files of ours that it keeps open under the same numbers.
+        """
         if self._watchdog is None or self._watchdog.poll() is not None:
             raise RuntimeError("a guard starts processes only while it is held")
         return subprocess.Popen(
@@ -53,6 +57,7 @@ class Guard:
             start_new_session=True,
             env={**environment, marker.RUN: self.run},
             cwd=directory,
+            pass_fds=descriptors,
         )
 
     def release(self) -> None:

@@ -21,7 +21,7 @@ from localfed.kubectl import KubectlError
 from tests.chart.helm import CHART, NAMESPACE, Helm, HelmError, Manifest, Values
 from tests.chart.matrix import permutations
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 ROOT = Path(__file__).resolve().parents[2]
 PERMUTATIONS = dict(permutations())

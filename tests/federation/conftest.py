@@ -6,13 +6,15 @@ import pytest
 
 from localfed.federation import Federation
 from tests.federation.ledgers import Recorder
+from tests.federation.news import NEWS
 from tests.federation.stage import Stage
 
 
 @pytest.fixture
-def stage(federation: Federation, namespace: str) -> Stage:
+def stage(federation: Federation, namespace: str) -> Iterator[Stage]:
     """A fresh namespace to act in."""
-    return Stage(federation, namespace)
+    with NEWS.about(federation, namespace):
+        yield Stage(federation, namespace)
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,19 @@ from fractions import Fraction
 from typing import Any
 
 from localfed.federation import Federation
-from localfed.kubectl import KubectlError
+from localfed.reader import NotThereError
+from tests.federation.news import NEWS
 
 
 def eventually(condition: Callable[[], object], within_seconds: float = 30, what: str = "it") -> None:
     """Return when the condition holds; fail when it does not in time."""
     deadline = time.monotonic() + within_seconds
-    while not condition():
+    while True:
+        seen = NEWS.count
+        if condition():
+            return
         assert time.monotonic() < deadline, f"{what}: not within {within_seconds} s"
-        time.sleep(0.05)
+        NEWS.wait(seen)
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,14 @@ class Stage:
 
     def get(self, kind: str, name: str, context: str | None = None) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-o", "json", context=context))
-        except KubectlError as error:
-            if "NotFound" in error.stderr:
-                return None
-            raise
-        return found
+            return self.federation.reader.get(kind, name, self.namespace, context=context)
+        except NotThereError:
+            return None
+
+    def names(self, kind: str, labels: str | None = None) -> list[str]:
+        """The names of the objects of a kind."""
+        found = self.federation.reader.list(kind, self.namespace, labels=labels)
+        return [one["metadata"]["name"] for one in found]
 
     def binding(self, name: str) -> dict[str, Any] | None:
         return self.get("resourcebinding", f"{name}-deployment")
@@ -83,9 +89,7 @@ class Stage:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The Events about the object of that name."""
-        selector = f"--field-selector=involvedObject.name={name}"
-        items: list[dict[str, Any]] = json.loads(self.kubectl("get", "events", selector, "-o", "json"))["items"]
-        return items
+        return self.federation.reader.list("events", self.namespace, fields=f"involvedObject.name={name}")
 
     def has_event(self, name: str, reason: str, text: str) -> bool:
         return any(one["reason"] == reason and text in one["message"] for one in self.events(name))

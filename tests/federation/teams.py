@@ -9,6 +9,7 @@ from typing import Any
 
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
+from tests.federation.news import NEWS
 from tests.federation.stage import Stage, eventually
 
 _RELEASED = '{"metadata":{"finalizers":null}}'
@@ -28,7 +29,7 @@ class Teams:
         """A team's quota as it is stored, or a parent's."""
         if team in self.stages:
             return self.stages[team].get("elasticquota", team) or {}
-        return self.federation.kubectl.json("get", "compositeelasticquota", f"{self.tree}-{team}")
+        return self.federation.reader.get("compositeelasticquota", f"{self.tree}-{team}")
 
     def composite(self, name: str, **spec: Any) -> None:  # noqa: ANN401
         """One more quota over several namespaces."""
@@ -100,7 +101,8 @@ def sharing(
     federation.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
     teams = Teams(federation, tree, stages)
     try:
-        yield teams
+        with NEWS.about(federation, *(stage.namespace for stage in stages.values())):
+            yield teams
     finally:
         for stage in (*stages.values(), *teams.guests):
             federation.kubectl("delete", "namespace", stage.namespace, "--wait=false")
@@ -114,16 +116,20 @@ def _composite(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 def _unregister(federation: Federation, tree: str) -> None:
     """Take the tree's clusters out of the federation. What Karmada has for them waits to be taken out of a member that
     is not there: it is let go by hand."""
-    listed = ["get", "clusters", "-l", f"tree={tree}", "-o", "jsonpath={.items[*].metadata.name}"]
-    names = federation.kubectl(*listed).split()
+
+    def clusters() -> list[str]:
+        return [one["metadata"]["name"] for one in federation.reader.list("clusters", labels=f"tree={tree}")]
+
+    names = clusters()
     federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
 
     def is_gone() -> bool:
         for name in names:
             space = f"karmada-es-{name}"
-            for work in federation.kubectl("get", "works", "-n", space, "-o", "name").split():
-                with suppress(KubectlError):  # it has just gone
-                    federation.kubectl("patch", work, "-n", space, "--type=merge", "-p", _RELEASED)
-        return not federation.kubectl(*listed).split()
+            works = [one["metadata"]["name"] for one in federation.reader.list("works", space)]
+            if works:
+                with suppress(KubectlError):  # one has just gone
+                    federation.kubectl("patch", "works", *works, "-n", space, "--type=merge", "-p", _RELEASED)
+        return not clusters()
 
     eventually(is_gone, within_seconds=60, what=f"the clusters of {tree} are gone")

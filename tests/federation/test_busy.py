@@ -16,7 +16,7 @@ from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import connected
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.alone]
 
 ADVANCED = re.compile(r"^federation_quota_advance_admissions_total (\S+)$", re.MULTILINE)
 CLIENTS = 32

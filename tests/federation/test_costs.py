@@ -32,6 +32,7 @@ def test_components_cost_their_sum_per_cluster(stage: Stage) -> None:
         stage.apply(several)
 
 
+@pytest.mark.alone
 def test_a_failover_is_not_blocked_by_the_quota_that_its_own_replicas_fill(stage: Stage) -> None:
     stage.apply(quota("q", {"cpu": "400m"}), policy(DIVIDED))
     stage.quota_active("q")
@@ -101,4 +102,4 @@ def test_a_quota_deleted_and_recreated_under_load_counts_exactly_again(stage: St
 
 
 def bindings(stage: Stage) -> list[str]:
-    return stage.kubectl("get", "resourcebindings", "-o", "name").split()
+    return stage.names("resourcebindings")

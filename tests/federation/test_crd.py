@@ -14,7 +14,7 @@ from localfed.federation import Federation
 from localfed.guard import Guard
 from localfed.kubectl import KubectlError
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 CRDS = Path(__file__).resolve().parent.parent.parent / "crds"
 NAME = "karmadaquotas.quota.karmada.io"

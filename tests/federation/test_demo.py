@@ -8,7 +8,7 @@ import pytest
 
 from localfed.federation import Federation
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -31,7 +31,7 @@ def used(teams: Teams, *names: str) -> tuple[str, ...]:
 
 
 def tree_status(federation: Federation, tree: str) -> dict[str, Any]:
-    found: dict[str, Any] = federation.kubectl.json("get", "quotatree", tree).get("status") or {}
+    found: dict[str, Any] = federation.reader.get("quotatree", tree).get("status") or {}
     return found
 
 
@@ -41,8 +41,7 @@ def leaf_of(stage: Stage, name: str) -> str:
 
 
 def held(stage: Stage) -> int:
-    listed = stage.kubectl("get", "resourcebindings", "-l", f"{HELD_LABEL}=true", "-o", "name")
-    return len(listed.split())
+    return len(stage.names("resourcebindings", labels=f"{HELD_LABEL}=true"))
 
 
 def test_in_a_fair_tree_who_borrowed_too_much_gives_way(federation: Federation, recorder: Recorder) -> None:
@@ -154,7 +153,7 @@ def default_group(federation: Federation, name: str) -> Iterator[None]:
 
 
 def _status(federation: Federation, group: str) -> dict[str, Any]:
-    found: dict[str, Any] = federation.kubectl.json("get", "compositeelasticquota", group).get("status") or {}
+    found: dict[str, Any] = federation.reader.get("compositeelasticquota", group).get("status") or {}
     return found
 
 

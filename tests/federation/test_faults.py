@@ -24,7 +24,7 @@ from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
 
 # Whom it kills, new quotas wait for, for more than a minute: nobody else should have to.
-pytestmark = [pytest.mark.federation, pytest.mark.last(0)]
+pytestmark = [pytest.mark.federation, pytest.mark.alone, pytest.mark.last(0)]
 
 CHOSEN = (
     "kill quota-webhook-1",

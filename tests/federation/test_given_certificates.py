@@ -20,7 +20,7 @@ from tests.federation.stage import Stage, eventually
 from tests.federation.teams import GROUP
 from tests.federation.test_concurrency import binding
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 
 @dataclass(frozen=True)

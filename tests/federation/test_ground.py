@@ -1,13 +1,12 @@
 """The ground that everything else is judged on: Karmada really federates here."""
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from localfed.federation import Federation
+from tests.federation.stage import eventually
 
 pytestmark = pytest.mark.federation
 
@@ -49,24 +48,19 @@ def apply(federation: Federation, namespace: str, *objects: dict[str, Any]) -> N
 
 def replicas_in(federation: Federation, namespace: str, name: str) -> dict[str, int | None]:
     """What each member was asked to run; None where it was asked nothing."""
-    wanted = ["get", "deployments", "-n", namespace, f"--field-selector=metadata.name={name}"]
     found: dict[str, int | None] = {}
     for member in federation.members:
-        items = federation.kubectl.json(*wanted, context=member)["items"]
+        items = federation.reader.list("deployments", namespace, fields=f"metadata.name={name}", context=member)
         found[member] = items[0]["spec"]["replicas"] if items else None
     return found
 
 
 def running_pods_in(federation: Federation, namespace: str) -> dict[str, int]:
-    running = ["get", "pods", "-n", namespace, "--field-selector=status.phase=Running", "-o", "name"]
-    return {member: len(federation.kubectl(*running, context=member).split()) for member in federation.members}
-
-
-def eventually(condition: Callable[[], bool], within_seconds: float = 60) -> None:
-    deadline = time.monotonic() + within_seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_seconds} s"
-        time.sleep(0.1)
+    running = {"fields": "status.phase=Running"}
+    return {
+        member: len(federation.reader.list("pods", namespace, **running, context=member))
+        for member in federation.members
+    }
 
 
 def test_two_members_are_ready(federation: Federation) -> None:
@@ -94,13 +88,13 @@ def test_a_deployment_applied_to_the_federation_lands_in_the_members_and_leaves_
 
     federation.kubectl("delete", "deployment", "web", "-n", namespace)
     eventually(lambda: set(replicas_in(federation, namespace, "web").values()) == {None})
-    assert federation.kubectl.json("get", "resourcebindings", "-n", namespace)["items"] == []
+    assert federation.reader.list("resourcebindings", namespace) == []
     eventually(lambda: set(running_pods_in(federation, namespace).values()) == {0})
 
 
 def test_members_report_what_their_nodes_have(federation: Federation) -> None:
     def allocatable() -> list[dict[str, str]]:
-        clusters = federation.kubectl.json("get", "clusters")["items"]
+        clusters = [federation.reader.get("cluster", member) for member in federation.members]
         return [cluster["status"].get("resourceSummary", {}).get("allocatable") for cluster in clusters]
 
     eventually(lambda: allocatable() == [{"cpu": "16", "memory": "64Gi", "pods": "220"}] * 2)

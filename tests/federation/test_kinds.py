@@ -76,8 +76,7 @@ def test_what_was_refused_of_any_kind_comes_back(stage: Stage) -> None:
     bindings = {f"it-{kind.lower()}" for kind in kinds}
 
     def missing() -> set[str]:
-        listed = stage.kubectl("get", "resourcebindings", "-o", "jsonpath={.items[*].metadata.name}")
-        return bindings - set(listed.split())
+        return bindings - set(stage.names("resourcebindings"))
 
     eventually(lambda: not missing(), what="all are back")
     eventually(lambda: not stage.status("q").get("waiting"), what="nobody waits any more")

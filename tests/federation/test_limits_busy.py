@@ -55,6 +55,7 @@ async def test_nobody_has_too_much_at_any_version(federation: Federation) -> Non
         await asyncio.gather(*(clients.ask(request) for request in one.estate.clearings("t")))
 
 
+@pytest.mark.alone
 async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_replica(stage: Stage) -> None:
     federation, tree = stage.federation, f"roomy-{uuid.uuid4().hex[:6]}"
     one = side(estate(federation, tree, users=10, groups=2, terms=ROOMY))
@@ -83,7 +84,7 @@ async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_repl
 
 
 def _accounts(federation: Federation, tree: str) -> list[dict[str, Any]]:
-    found = federation.kubectl.json("get", "usageaccounts")["items"]
+    found = federation.reader.list("usageaccounts")
     return [account for account in found if account["spec"]["tree"] == tree]
 
 

@@ -40,7 +40,7 @@ def limit(teams: Teams, *limits: dict[str, Any]) -> None:
 
 def accounts(teams: Teams) -> dict[str, dict[str, Any]]:
     """The accounts of the tree, by whose they are."""
-    items = teams.federation.kubectl.json("get", "usageaccounts")["items"]
+    items = teams.federation.reader.list("usageaccounts")
     return {one["spec"]["name"]: one for one in items if one["spec"]["tree"] == teams.tree}
 
 
@@ -95,6 +95,7 @@ def test_limits_count_what_runs_apply_at_once_when_they_change_and_leave_nothing
     eventually(lambda: accounts(teams) == {}, what="nothing is left of limits that are gone")
 
 
+@pytest.mark.alone
 def test_prometheus_is_told_of_people_for_a_token_alone(
     teams: Teams, stage: Stage, guard: Guard, tmp_path: Path
 ) -> None:

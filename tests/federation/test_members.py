@@ -59,8 +59,7 @@ class Members:
         return next((one for one in conditions if one["type"] == kind), {})
 
     def _has_namespace(self, member: str) -> bool:
-        found = self.federation.kubectl("get", "ns", self.stage.namespace, "--ignore-not-found", context=member)
-        return bool(found.strip())
+        return self.stage.get("namespace", self.stage.namespace, context=member) is not None
 
 
 @pytest.fixture
@@ -184,6 +183,7 @@ def test_a_cluster_that_only_pulls_is_not_taken_for_empty(members: Members, pull
     eventually(lambda: members.condition("MembersReady")["status"] == "True", what="it has left")
 
 
+@pytest.mark.alone
 def test_a_member_that_is_killed_keeps_its_figures_and_comes_back_by_itself(members: Members, guard: Guard) -> None:
     stage, federation = members.stage, members.federation
     stage.apply(quota("q", {"cpu": "1"}, memberUsage=CHARGED), policy(DIVIDED))

@@ -25,7 +25,7 @@ from tests.federation.permissions import Grant, Use, grants, refused, uses
 from tests.federation.stage import eventually
 from tests.kube.eventually import eventually as until
 
-pytestmark = [pytest.mark.federation, pytest.mark.last(2)]
+pytestmark = [pytest.mark.federation, pytest.mark.alone, pytest.mark.last(2)]
 
 # Asked for by a test, to see what happens where the roles do not name a kind.
 PROVOKED = {(product.WEBHOOK, "get", "policy.karmada.io", "propagationpolicies")}

@@ -23,7 +23,7 @@ from tests.federation.manifests import quota
 from tests.federation.stage import Stage
 from tests.federation.test_concurrency import binding, connected, step
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.alone]
 
 SYSTEM = "federation-quota-system"
 CLIENTS = 32
@@ -49,7 +49,7 @@ def said(federation: Federation, name: str, event: str, **fields: object) -> int
 
 def leader(federation: Federation) -> str:
     """Which process leads; nothing where none does."""
-    lease = federation.kubectl.json("get", "lease", names.LEADER_LEASE, "-n", SYSTEM)
+    lease = federation.reader.get("lease", names.LEADER_LEASE, SYSTEM)
     holder = lease["spec"].get("holderIdentity")
     leading = [one for one in CONTROLLERS if holder and said(federation, one, "elector.leading", identity=holder)]
     return leading[0] if leading else ""
@@ -101,7 +101,7 @@ async def test_webhook_replicas_restart_one_after_the_other_under_load_and_no_ad
                 f"{replica} serves again",
             )
     assert failures == []
-    stored = len(stage.kubectl("get", "resourcebindings", "-o", "name").split())
+    stored = len(stage.names("resourcebindings"))
     assert stored > CLIENTS
     for name in ("q", "after-quota-webhook-1", "after-quota-webhook-2"):
         await eventually(lambda name=name: stage.used(name) == {"pods": str(stored)}, f"{name} counts all")  # type: ignore[misc]

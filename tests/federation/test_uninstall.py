@@ -14,7 +14,7 @@ from localfed.controlplane import FEDERATION
 from tests.federation.manifests import DIVIDED, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
 
-pytestmark = [pytest.mark.federation, pytest.mark.last(1)]
+pytestmark = [pytest.mark.federation, pytest.mark.alone, pytest.mark.last(1)]
 
 CONFIGURATIONS = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
 OURS = ["-l", "app.kubernetes.io/part-of=federation-quota"]
@@ -36,8 +36,11 @@ def test_nothing_is_left_that_stands_in_the_federations_way(stage: Stage) -> Non
     stage.apply(quota("q", {"cpu": "500m"}, onExceeded="Hold"), policy(DIVIDED))
     stage.quota_active("q")
     stage.apply(deployment("first", 5), deployment("held", 4))
-    held = ["get", "resourcebindings", "-l", "quota.karmada.io/held=true", "-o", "name"]
-    eventually(lambda: stage.kubectl(*held), what="one of the two is held")
+
+    def held() -> list[str]:
+        return stage.names("resourcebindings", labels="quota.karmada.io/held=true")
+
+    eventually(held, what="one of the two is held")
     stage.kubectl("create", "namespace", f"{stage.namespace}-d")
     refused = Stage(stage.federation, f"{stage.namespace}-d")
     refused.apply(quota("q", {"cpu": "100m"}), policy(DIVIDED))
@@ -49,7 +52,7 @@ def test_nothing_is_left_that_stands_in_the_federations_way(stage: Stage) -> Non
     uninstall(stage)
 
     assert kubectl("get", CONFIGURATIONS, *OURS, "-o", "name") == ""
-    assert stage.kubectl(*held) == "", "what was held is released"
+    assert held() == [], "what was held is released"
     eventually(lambda: sum(stage.clusters("held").values()) == 4, what="and is scheduled")
     eventually(lambda: sum(refused.clusters("refused").values()) == 2, what="what was refused is tried again")
     # Nobody has to be there any more.

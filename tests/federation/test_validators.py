@@ -30,7 +30,7 @@ from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import binding
 from tests.validators import RULE
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 REPLICAS = [product.webhook_name(number) for number in (1, 2)]
 
@@ -58,10 +58,7 @@ class Ruled:
 
     def leases(self) -> list[dict[str, Any]]:
         selector = names.selector(names.TENANTS)
-        found: list[dict[str, Any]] = self.federation.kubectl.json(
-            "get", "leases", "-n", product.NAMESPACE, "-l", selector
-        )["items"]
-        return found
+        return self.federation.reader.list("leases", product.NAMESPACE, labels=selector)
 
 
 @pytest.fixture(scope="module")
@@ -350,8 +347,7 @@ def _request(found: dict[str, Any] | None) -> object:
 
 
 def _bindings(stage: Stage) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = json.loads(stage.kubectl("get", "resourcebindings", "-o", "json"))["items"]
-    return items
+    return stage.federation.reader.list("resourcebindings", stage.namespace)
 
 
 def _is_held(found: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from localfed import cache, lock
 from tests.image.dockerfile import Instruction, Sandbox, parse
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = parse((ROOT / "Dockerfile").read_text())

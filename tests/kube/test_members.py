@@ -30,7 +30,7 @@ from localfed.guard import Guard
 from localfed.topology import Topology
 from tests.kube.eventually import eventually
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 SHAPE = Shape(members=1, karmada=False)
 LENS = Lens(EVERYTHING, frozenset({"cpu", "pods"}))

@@ -18,7 +18,7 @@ from tests.kube.eventually import eventually
 from tests.kube.kinds import CONFIGMAPS, configmap, loads
 from tests.kube.mirror import Mirror, reflecting
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 SHAPE = Shape(members=0, karmada=False)
 SERVER = "federation-apiserver"

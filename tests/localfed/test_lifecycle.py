@@ -19,7 +19,7 @@ import pytest
 from localfed import marker, ports
 from tests.localfed.test_builder import names
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.own]
 
 PROGRAM = Path(__file__).resolve().parents[2] / "hack" / "federation"
 SMALLEST = ("--members", "0", "--no-karmada")

@@ -121,7 +121,7 @@ class Estate:
 
     def is_ready(self) -> bool:
         """Whether every leaf may use what it was promised."""
-        stored = self.federation.kubectl.json("get", "compositeelasticquotas")["items"]
+        stored = self.federation.reader.list("compositeelasticquotas")
         ready = {
             one["metadata"]["name"]
             for one in stored

@@ -1,0 +1,154 @@
+"""Reads objects of a federation's clusters over HTTP, in this process and over connections that stay open.
+
+For whoever looks often: a kubectl process for each look costs a hundred times what the look itself does. What people
+type is run as they type it, by `kubectl.Kubectl`; this is for the eyes of tests and tools, and writes nothing.
+"""
+
+import base64
+import json
+import ssl
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+
+from localfed.errors import FederationError
+
+Object = dict[str, Any]
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_ANSWER_SECONDS = 30.0
+
+
+class NotThereError(FederationError):
+    """The object does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Where the objects of a kind are found."""
+
+    kind: str
+    prefix: str  # /apis/apps/v1
+    plural: str
+    is_namespaced: bool
+
+    def path(self, namespace: str | None, name: str | None) -> str:
+        """The object's path, or the path of all of them."""
+        where = f"/namespaces/{namespace}" if namespace and self.is_namespaced else ""
+        return f"{self.prefix}{where}/{self.plural}" + (f"/{name}" if name else "")
+
+
+class Reader:
+    """Reads with the administrator's rights, from the cluster that a context of the kubeconfig names."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._clusters: dict[str | None, _Cluster] = {}
+        self._lock = threading.Lock()
+
+    def get(self, kind: str, name: str, namespace: str | None = None, *, context: str | None = None) -> Object:
+        """One object. `kind` is any name that kubectl takes; no namespace is `default`, as with kubectl."""
+        cluster = self._cluster(context)
+        return cluster.read(cluster.find(kind).path(namespace or "default", name))
+
+    def list(
+        self,
+        kind: str,
+        namespace: str | None = None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        context: str | None = None,
+    ) -> list[Object]:
+        """The objects of a kind; no namespace is all namespaces."""
+        cluster = self._cluster(context)
+        selectors = {"labelSelector": labels, "fieldSelector": fields}
+        query = urlencode({name: text for name, text in selectors.items() if text})
+        items: list[Object] = cluster.read(cluster.find(kind).path(namespace, None), query)["items"]
+        return items
+
+    def raw(self, path: str, *, context: str | None = None) -> Object:
+        """What the API server answers at that path."""
+        return self._cluster(context).read(path)
+
+    def _cluster(self, context: str | None) -> "_Cluster":
+        with self._lock:
+            if context not in self._clusters:
+                self._clusters[context] = _Cluster(self._kubeconfig, context)
+            return self._clusters[context]
+
+
+class _Cluster:
+    """One API server: its connections, and the kinds that it serves."""
+
+    def __init__(self, kubeconfig: Path, context: str | None) -> None:
+        config = json.loads(kubeconfig.read_text())  # as `localfed.kubeconfig` writes it
+        contexts = {one["name"]: one["context"] for one in config["contexts"]}
+        chosen = contexts[context or config["current-context"]]
+        server = next(one["cluster"] for one in config["clusters"] if one["name"] == chosen["cluster"])
+        user = next(one["user"] for one in config["users"] if one["name"] == chosen["user"])
+        self._server = server["server"]
+        self._pool = urllib3.PoolManager(
+            maxsize=4,
+            ssl_context=_trust(server, user),
+            timeout=_ANSWER_SECONDS,
+            retries=urllib3.Retry(
+                connect=0, read=1, redirect=0
+            ),  # an idle connection may be closed as it is used again
+        )
+        self._kinds: dict[str, Kind] = {}
+
+    def read(self, path: str, query: str = "", accept: str = "application/json") -> Object:
+        url = f"{self._server}{path}?{query}" if query else f"{self._server}{path}"
+        try:
+            answer = self._pool.request("GET", url, headers={"Accept": accept})
+        except urllib3.exceptions.HTTPError as problem:
+            raise FederationError(f"GET {path}: {problem}") from problem
+        found: Object = json.loads(answer.data)
+        if answer.status == 404:
+            raise NotThereError(found["message"])
+        if answer.status != 200:
+            raise FederationError(f"GET {path}: {answer.status} {found.get('message', found)}")
+        return found
+
+    def find(self, name: str) -> Kind:
+        """The kind of that name; kinds may have been defined since the last look."""
+        if name.lower() not in self._kinds:
+            self._discover()
+        try:
+            return self._kinds[name.lower()]
+        except KeyError:
+            raise FederationError(f"{self._server} serves no {name!r}") from None
+
+    def _discover(self) -> None:
+        for root in ("/api", "/apis"):
+            for group in self.read(root, accept=_AGGREGATED)["items"]:
+                self._take(root, group)
+
+    def _take(self, root: str, group: Object) -> None:
+        group_name = group.get("metadata", {}).get("name", "")
+        for version in group["versions"][:1]:  # the preferred one
+            prefix = "/".join(part for part in (root, group_name, version["version"]) if part)
+            for resource in version.get("resources", []):
+                plural = resource["resource"]
+                kind = Kind(resource["responseKind"]["kind"], prefix, plural, resource["scope"] == "Namespaced")
+                names = (plural, resource.get("singularResource"), *resource.get("shortNames", []), kind.kind)
+                for name in filter(None, names):
+                    # Of two groups with the same word, kubectl takes the one that discovery names first.
+                    self._kinds.setdefault(name.lower(), kind)
+                    if group_name:
+                        self._kinds[f"{name.lower()}.{group_name}"] = kind
+
+
+def _trust(server: Object, user: Object) -> ssl.SSLContext:
+    authority = base64.b64decode(server["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    with tempfile.NamedTemporaryFile() as pair:  # the ssl module takes a certificate and its key from files alone
+        pair.write(base64.b64decode(user["client-certificate-data"]) + base64.b64decode(user["client-key-data"]))
+        pair.flush()
+        context.load_cert_chain(pair.name)
+    return context

@@ -1,0 +1,35 @@
+"""The lanes of `make test`: which tests each runs, with how many workers, and what it waits for.
+
+On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
+is shared (marked `alone`) come one by one when the others are through; the tests that only compute fill the cores
+meanwhile. Tests with a federation of their own (marked `own`) disturb nobody.
+"""
+
+from dataclasses import dataclass
+
+ON_THE_FEDERATION = ("tests/federation", "tests/kube", "tests/docs", "tests/pki")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One pytest run."""
+
+    name: str
+    arguments: tuple[str, ...]
+    workers: int = 0  # of xdist; 0: the tests run one by one
+    niceness: int = 0
+    needs_federation: bool = False
+    after: str = ""  # the lane that must be through before this one begins
+
+
+LANES = (
+    Lane(
+        "shared",
+        (*ON_THE_FEDERATION, "-m", "federation and not alone and not own"),
+        workers=6,
+        needs_federation=True,
+    ),
+    Lane("own", ("tests", "-m", "own"), workers=2),
+    Lane("alone", (*ON_THE_FEDERATION, "-m", "alone"), needs_federation=True, after="shared"),
+    Lane("computing", ("tests", "-m", "not federation and not own and not alone"), workers=2, niceness=10),
+)
