@@ -59,7 +59,6 @@ from federation_quota.kube.retry import Policy, is_repeatable
 from federation_quota.kube.roster import Roster
 from federation_quota.kube.workqueue import WorkQueue
 from federation_quota.ledger.account import Account
-from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.limits import usage
 from federation_quota.limits.scheme import Schemes
 from federation_quota.limits.subject import Subject
@@ -75,9 +74,6 @@ COALESCE_SECONDS = 0.2
 PODS_SECONDS = 0.5
 WORKERS = 4
 SWEEP_SECONDS = 30.0
-# Whoever starts finds the Leases of the dead, cannot tell since when they are, and waits for each anew: they go as soon
-# as nothing that they let through can still come.
-SWEPT_AFTER_SECONDS = 2 * EXPIRY_SECONDS
 # How long to leave an API server alone that could not take what the system stands on.
 INSTALL_SECONDS = 1.0
 
@@ -163,9 +159,13 @@ class Candidate:
             system_users=settings.common.system_users,
             workloads=settings.common.workloads,
         )
+        # Whoever starts finds the Leases of the dead, cannot tell since when they are, and waits for each anew: they go
+        # as soon as nothing that they let through can still come.
+        self._expiry_seconds = settings.common.expiry_seconds
         store = QuotaStore(
             federation,
             self._observation,
+            expiry_seconds=self._expiry_seconds,
             roster=self._roster,
             presence_namespace=namespace,
             presence_selector=names.selector(names.REPLICAS),
@@ -177,7 +177,13 @@ class Candidate:
         self._unowned = Unowned()
         self._members = Members(federation, self._placements, self._pods_changed, self._member_changed)
         self._accounts = AccountController(
-            self._quotas, self._bindings, self._observation, store, self._members, reporting
+            self._quotas,
+            self._bindings,
+            self._observation,
+            store,
+            self._members,
+            reporting,
+            expiry_seconds=self._expiry_seconds,
         )
         self._pending = PendingController(
             self._bindings, reporting, tenant_of=self._tenant_of, on_due=self._pending_due
@@ -211,9 +217,13 @@ class Candidate:
             self._usage_deleted,
             is_warning_only=settings.is_warning_only,
         )
-        self._subjects = SubjectController(self._limits, self._observation, store)
+        self._subjects = SubjectController(self._limits, self._observation, store, expiry_seconds=self._expiry_seconds)
         self._watching = Watching(
-            self._observation, self._bindings, counting=Counting(self._members), hindered=self._limits.hindered
+            self._observation,
+            self._bindings,
+            counting=Counting(self._members),
+            hindered=self._limits.hindered,
+            doubt_seconds=self._expiry_seconds,
         )
         self._forest = ForestMirror(federation, self._forest_changed, self._limits_changed)
         self._trees = TreeController(
@@ -339,7 +349,7 @@ class Candidate:
         while True:
             try:
                 await take_roll(self._led, self._namespace, names.selector(names.REPLICAS), self._roster)
-                await sweep(self._led, self._namespace, self._roster, gone_seconds=SWEPT_AFTER_SECONDS)
+                await sweep(self._led, self._namespace, self._roster, gone_seconds=2 * self._expiry_seconds)
                 if self._forest.is_synced:
                     await self._titles.sweep({self._tenant_of(name) for name in self._forest.namespaces.items})
             except KubeError as problem:

@@ -47,6 +47,7 @@ class AccountController:
         members: Members,
         reporting: Reporting,
         pace: Pace | None = None,
+        expiry_seconds: float = EXPIRY_SECONDS,
     ) -> None:
         self._quotas = quotas
         self._bindings = bindings
@@ -54,7 +55,7 @@ class AccountController:
         self._store = store
         self._members = members
         self._reporting = reporting
-        self._expiry = Expiry()
+        self._expiry = Expiry(expiry_seconds)
         self._settler = Settler(observation, store, self._expiry)
         self._pace = pace or Pace(
             seconds=PACE_SECONDS,
@@ -147,7 +148,7 @@ class AccountController:
         return karmadaquota.with_members(account, figures, findings, now.strftime("%Y-%m-%dT%H:%M:%SZ")), news
 
     def _next_look(self, key: ObjectKey, account: Account) -> float | None:
-        looks = [EXPIRY_SECONDS / 4] if account.reservations or account.advances else []
+        looks = [self._expiry.seconds / 4] if account.reservations or account.advances else []
         watch = self._watches.get(key)
         if watch is not None:
             now = asyncio.get_running_loop().time()

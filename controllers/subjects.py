@@ -48,11 +48,18 @@ class Accounts(Store, Protocol):
 class SubjectController:
     """Reconciles the account of one user or group at a time."""
 
-    def __init__(self, limits: Limits, observation: Observation, accounts: Accounts, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        observation: Observation,
+        accounts: Accounts,
+        pace: Pace | None = None,
+        expiry_seconds: float = EXPIRY_SECONDS,
+    ) -> None:
         self._limits = limits
         self._observation = observation
         self._store = accounts
-        self._expiry = Expiry()
+        self._expiry = Expiry(expiry_seconds)
         self._settler = Settler(observation, accounts, self._expiry)
         self._pace = pace or Pace(
             seconds=PACE_SECONDS,
@@ -109,10 +116,10 @@ class SubjectController:
             return None  # the watch brings it
         self._pace.passed(subject)
         if account.reservations:
-            return EXPIRY_SECONDS / 4
+            return self._expiry.seconds / 4
         due = await self._close(subject, account, now)
         # Whoever holds an advance is looked for now and then; it keeps no account from being removed.
-        return EXPIRY_SECONDS if due is None and account.advances else due
+        return self._expiry.seconds if due is None and account.advances else due
 
     async def _close(self, subject: Subject, account: Account, now: float) -> float | None:
         """Remove the account if nobody has needed it for a while; when to look again."""

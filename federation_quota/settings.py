@@ -12,8 +12,11 @@ from pathlib import Path
 
 from federation_quota import logs, monitoring
 from federation_quota.group_resource import WORKLOADS, GroupResource
+from federation_quota.ledger.settling import EXPIRY_SECONDS
 
 PREFIX = "FEDERATION_QUOTA_"
+SHORTEST_EXPIRY_SECONDS = 5.0
+LONGEST_EXPIRY_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Settings:
     system_users: frozenset[str]
     workloads: frozenset[GroupResource]  # the kinds that have owners
     monitoring: monitoring.Settings
+    expiry_seconds: float  # after that, a write that was let through and is not stored never will be
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,6 +73,12 @@ class Parser(argparse.ArgumentParser):
         self.setting("--metrics-server-names", "DNS names and IPs, comma separated, of that listener.", "localhost")
         self.setting("--metrics-certificate", "File with a certificate chain for it; default: the system's own.")
         self.setting("--metrics-key", "File with its key.")
+        self.setting(
+            "--expiry-seconds",
+            "When a request that was admitted can no longer be stored: more than the API server gives any request "
+            "(34, or its --request-timeout if that is less). The same for both deployables.",
+            f"{EXPIRY_SECONDS:g}",
+        )
         self.setting("--log-level", "How much to log.", "info", logs.LEVELS)
         self.setting("--log-format", "JSON lines, or for people; auto: for people on a terminal.", "auto", logs.FORMATS)
 
@@ -87,9 +97,22 @@ def common(options: argparse.Namespace) -> Settings:
         raise SystemExit(f"--workloads: {problem}") from None
     if not workloads:
         raise SystemExit("--workloads names no kind: nothing would have an owner, and no limit would hold")
+    expiry = _expiry(options.expiry_seconds)
     watched = _monitoring(options)
     logs.configure(options.log_level, options.log_format)
-    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, workloads, watched)
+    return Settings(options.kubeconfig, options.host_kubeconfig, options.namespace, users, workloads, watched, expiry)
+
+
+def _expiry(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not SHORTEST_EXPIRY_SECONDS <= seconds <= LONGEST_EXPIRY_SECONDS:
+        raise SystemExit(
+            f"--expiry-seconds {text!r}: it is a number from {SHORTEST_EXPIRY_SECONDS:g} to {LONGEST_EXPIRY_SECONDS:g}"
+        )
+    return seconds
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -224,6 +224,7 @@ class Replica:
             presence_namespace=namespace,
             presence_selector=names.selector(names.REPLICAS),
             identity=self._identity,
+            expiry_seconds=settings.common.expiry_seconds,
         )
         self._accountant = Accountant(
             replica=lambda: self._presence.incarnation,
@@ -232,6 +233,7 @@ class Replica:
             tasks=tasks,
             is_present=self._presence.is_current,
             meter=_Meter(),
+            expiry_seconds=settings.common.expiry_seconds,
         )
         priorities = PriorityMirror()
         mirror = BindingMirror(observation)
@@ -279,6 +281,7 @@ class Replica:
             look=self._look_at_labels,
             namespaces=self._forest.namespaces,
             limit_seconds=settings.validator_seconds,
+            expiry_seconds=settings.common.expiry_seconds,
             is_warning_only=settings.is_warning_only,
         )
         self._priorities = Reflector(federation, PRIORITY_CLASSES, decode=PriorityMirror.decode, sink=priorities)

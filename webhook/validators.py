@@ -37,6 +37,7 @@ class Validators:
         look: Callable[[str], Awaitable[Labels]],
         namespaces: Table[Namespace],
         limit_seconds: float,
+        expiry_seconds: float,
         is_warning_only: bool,
     ) -> None:
         self._validators = validators
@@ -50,6 +51,7 @@ class Validators:
             roll=store.replicas,
             observation=observation,
             look=store.look,
+            expiry_seconds=expiry_seconds,
         )
         self._reflector = titles.reflector(TitleSink(self._tenancy.stored, self._tenancy.deleted))
         self.validation: Validation | None = None

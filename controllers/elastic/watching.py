@@ -27,7 +27,6 @@ from federation_quota.ledger.judging import Books
 from federation_quota.ledger.settling import EXPIRY_SECONDS
 from federation_quota.resources import NOTHING, Resources
 
-DOUBT_SECONDS: Final = EXPIRY_SECONDS
 # Thousands who wait, each with a limit of its own, take a while to look through, and anything that happens may be news
 # to them: where it takes longer than this, it is not done again at once, and for no more than a tenth of the time.
 LONG_SECONDS: Final = 0.02
@@ -140,7 +139,9 @@ class Watching:
         counting: Counting | None = None,  # None where nobody looks at members
         # Who of a tree has to wait for a limit of a user or group, of those held, and for which.
         hindered: Callable[[str, Iterable[Binding]], Mapping[str, str]] = lambda _tree, _held: {},
+        doubt_seconds: float = EXPIRY_SECONDS,  # how long a write without an answer may still be stored
     ) -> None:
+        self._doubt_seconds = doubt_seconds
         self._hindered = hindered
         self.observation = observation
         self.mirror = mirror
@@ -220,7 +221,7 @@ class Watching:
 
     def doubt(self, account: Account, amounts: Steps, clock: float) -> None:
         """A leaf may have been published so, or may yet."""
-        self._doubts[account.name] = Doubt(account.version, amounts, clock + DOUBT_SECONDS)
+        self._doubts[account.name] = Doubt(account.version, amounts, clock + self._doubt_seconds)
         self.touch(account.name)
 
     def look(

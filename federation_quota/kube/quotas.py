@@ -114,8 +114,10 @@ class QuotaStore:
         presence_selector: str,
         identity: Callable[[str, str], Identity | None] = lambda _tree, _node: None,  # of a node, as it is known here
         timeout_seconds: float = 3.0,  # well within the shortest review: a slow answer becomes «later», not an error
+        expiry_seconds: float = EXPIRY_SECONDS,
     ) -> None:
         self._client = client
+        self._expiry_seconds = expiry_seconds
         self._observation = observation
         self._roster = roster
         self._presence_namespace = presence_namespace
@@ -256,7 +258,7 @@ class QuotaStore:
                 timeout_seconds=self._timeout_seconds,
             )
         texts = self._roster.legacies()
-        return {name: legacies.decode(texts.get(name, "")) for name in self._roster.unsettled(EXPIRY_SECONDS)}
+        return {name: legacies.decode(texts.get(name, "")) for name in self._roster.unsettled(self._expiry_seconds)}
 
 
 @contextlib.contextmanager

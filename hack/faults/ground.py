@@ -103,7 +103,7 @@ class Ground:
 
     def leader(self) -> str:
         """Which replica of the controllers leads; nothing where none does."""
-        lease = self.federation.reader.get("lease", LEADER_LEASE, quota.NAMESPACE)
+        lease = self.federation.api.get("lease", LEADER_LEASE, quota.NAMESPACE)
         holder = lease["spec"].get("holderIdentity")
         for name in CONTROLLERS if holder else ():
             for line in self.federation.log(name).read_text().splitlines():

@@ -155,6 +155,8 @@ def controller_manager(cluster: Cluster, programs: Path, port: int, controllers:
             str(programs / "kube-controller-manager"),
             f"--controllers={','.join(controllers)}",
             "--use-service-account-credentials=false",
+            "--kube-api-qps=500",
+            "--kube-api-burst=1000",
             *_kube_component(cluster, config, "kube-controller-manager", port),
         ],
         port=port,

@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 
 from localfed import karmada, kubeconfig, lock, marker, nodes, ports, process, programs, quota, topology
+from localfed.api import Api
 from localfed.console import Progress
 from localfed.directory import STATE, Directory, Shape, State
 from localfed.errors import FederationError
 from localfed.guard import Guard
 from localfed.kubectl import Kubectl
 from localfed.process import Launcher, Spec
-from localfed.reader import Reader
 from localfed.topology import Topology
 
 ADMINISTRATOR = "admin"
@@ -102,9 +102,9 @@ class Federation:
         return Kubectl(program, self.directory.kubeconfig, self.directory.path)
 
     @functools.cached_property
-    def reader(self) -> Reader:
-        """Reads objects with the administrator's rights; a context names a member."""
-        return Reader(self.directory.kubeconfig)
+    def api(self) -> Api:
+        """The API servers, with the administrator's rights; a context names a member."""
+        return Api(self.directory.kubeconfig)
 
     def person(self, name: str, *groups: str) -> Kubectl:
         """kubectl with a client certificate of that user's own, in these groups, on the federation's API server."""

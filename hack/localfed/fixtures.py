@@ -6,11 +6,12 @@ The run holds the federation's guard, so a test run that is killed leaves nothin
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from localfed import evidence
 from localfed.console import say
 from localfed.directory import Shape
 from localfed.federation import Federation
@@ -20,8 +21,22 @@ from localfed.guard import Guard
 FAILOVER = ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction=true"]
 # Who has no owner's rights, and who gives them.
 OWNERS = ["--ownerless-groups=robots", "--owner-administrators=steward"]
-FLAGS = {"karmada-controller-manager": FAILOVER, "quota-webhook-1": OWNERS, "quota-webhook-2": OWNERS}
+# An API server that gives up sooner, so that what it may still store is known sooner: nobody waits a minute for it.
+SOON = ["--expiry-seconds=15"]
+FLAGS = {
+    "federation-apiserver": ["--request-timeout=12s"],
+    "karmada-controller-manager": FAILOVER,
+    **dict.fromkeys(("quota-webhook-1", "quota-webhook-2"), [*OWNERS, *SOON]),
+    **dict.fromkeys(("quota-controllers-1", "quota-controllers-2"), SOON),
+}
 SHARED = "FEDQUOTA_FEDERATION"
+# What keeps Karmada or the product at work: policies first, so that nothing is bound anew.
+LEFT_BEHIND = (
+    *("propagationpolicies", "overridepolicies", "deployments", "statefulsets", "daemonsets", "replicasets"),
+    *("replicationcontrollers", "cronjobs", "jobs", "pods", "services", "configmaps", "secrets", "resourcebindings"),
+    *("works", "karmadaquotas", "elasticquotas"),
+)
+MARKS: pytest.StashKey[dict[Path, int]] = pytest.StashKey()
 SHAPE = Shape(members=2, nodes=2, quota=2, flags=FLAGS)
 
 
@@ -57,11 +72,38 @@ def federation(
     federation.down()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Remember how far the federation's logs are when a test begins."""
+    if (shared := os.environ.get(SHARED)) and item.get_closest_marker("federation"):
+        item.stash[MARKS] = evidence.marks(Federation(Path(shared)).directory.logs)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what the federation's processes logged about the test."""
+    report = yield
+    if report.failed and MARKS in item.stash:
+        logs = Federation(Path(os.environ[SHARED])).directory.logs
+        names = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, str)]
+        report.sections += evidence.since(item.stash[MARKS], logs, [name for name in names if name.startswith("test-")])
+    return report
+
+
 @pytest.fixture
 def namespace(federation: Federation) -> Iterator[str]:
     """A namespace on the federation that no other test has seen; Karmada makes it in the members."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    federation.kubectl("create", "namespace", name)
+    federation.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
-    # Not waited for: nothing of it matters to the next test.
-    federation.kubectl("delete", "namespace", name, "--wait=false")
+    clear(federation, name)
+
+
+def clear(federation: Federation, namespace: str) -> None:
+    """Leave nothing in a namespace that keeps a controller busy.
+
+    The namespace itself stays: it goes with the federation, and ending one costs the API servers hundreds of requests.
+    """
+    for kind in LEFT_BEHIND:
+        federation.api.delete_all(kind, namespace)

@@ -36,6 +36,8 @@ CONTROLLERS = [
     "workloadRebalancer",
 ]
 
+CONCURRENT = ["namespace", "propagation-policy", "resource-template", "resourcebinding", "work"]
+
 
 def webhook(federation: Cluster, programs: Path, port: int, health_port: int) -> Spec:
     """karmada-webhook: its mutating hooks give policies, bindings and works the ids that everything matches on."""
@@ -72,6 +74,9 @@ def controller_manager(federation: Cluster, programs: Path, health_port: int) ->
             str(programs / "karmada-controller-manager"),
             f"--controllers={','.join(CONTROLLERS)}",
             "--cluster-status-update-frequency=5s",
+            "--cluster-api-qps=500",
+            "--cluster-api-burst=1000",
+            *(f"--concurrent-{what}-syncs=10" for what in CONCURRENT),
             # Quotas are for the federation itself: nothing of them is propagated.
             "--skipped-propagating-apis=quota.karmada.io",
             *_component(federation, "karmada-controller-manager", health_port),
@@ -96,6 +101,12 @@ def _component(federation: Cluster, identity: str, health_port: int) -> list[str
     return [
         f"--kubeconfig={federation.kubeconfig(identity)}",
         "--leader-elect=false",
+        # By default all that failed shares ten tries a second, whoever it belongs to: one user's refusals would make
+        # all others wait. Here many tests are users at once.
+        "--rate-limiter-qps=1000",
+        "--rate-limiter-bucket-size=10000",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
         "--metrics-bind-address=0",  # the default port is the same for all of them
         f"--health-probe-bind-address={LOOPBACK}:{health_port}",
     ]

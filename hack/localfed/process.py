@@ -58,6 +58,8 @@ class Launcher:
         environment = {
             "HOME": str(self._directory.path),  # nothing of the user's own configuration leaks in
             "PATH": os.environ.get("PATH", os.defpath),
+            # Go's collector runs when the heap has doubled; these heaps are small, and the machine's cores are few.
+            "GOGC": "300",
             marker.DIRECTORY: str(self._directory.path),
         }
         with log.open("ab") as output:

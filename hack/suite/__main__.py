@@ -3,6 +3,7 @@
 import random
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from localfed.console import say
@@ -12,6 +13,7 @@ from localfed.fixtures import SHAPE
 from localfed.guard import Guard
 from localfed.interruption import interruptible
 from suite.lanes import LANES
+from suite.report import Report
 from suite.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,23 +35,35 @@ def main() -> int:
             runner.use_federation(federation.directory.path)
             report = runner.run()
         finally:
-            logs = federation.directory.logs
-            if logs.is_dir():
-                shutil.rmtree(FOLDER / "logs", ignore_errors=True)
-                logs.rename(FOLDER / "logs")
+            _keep_logs(federation.directory.logs)
             federation.down()
-    report.save(FOLDER / "report.json")
+    return finish(report, FOLDER)
+
+
+def finish(report: Report, folder: Path) -> int:
+    """Tell what became of the run; the exit code."""
+    report.save(folder / "report.json")
     print("\n".join(report.summary()))
     return 0 if report.is_good else 1
 
 
-if __name__ == "__main__":
+def ending(run: Callable[[], int]) -> int:
+    """The exit code of a run; an error of ours, or an interruption, is one line."""
     try:
-        code = main()
+        return run()
     except InterruptedByUserError as error:
         say(f"suite: {error}")
-        code = 130
+        return 130
     except FederationError as error:
         say(f"suite: {error}")
-        code = 1
-    sys.exit(code)
+        return 1
+
+
+def _keep_logs(logs: Path) -> None:
+    if logs.is_dir():
+        shutil.rmtree(FOLDER / "logs", ignore_errors=True)
+        logs.rename(FOLDER / "logs")
+
+
+if __name__ == "__main__":
+    sys.exit(ending(main))

@@ -20,10 +20,11 @@ import psutil
 from localfed.fixtures import SHARED
 from localfed.guard import Guard
 from suite import events
-from suite.lanes import Lane
+from suite.lanes import WHOLE, Lane
 from suite.report import LaneResult, Report, Result
 from suite.screen import Screen
 
+HACK = Path(__file__).resolve().parent.parent
 LOOK_SECONDS = 0.5
 NO_TESTS = 5  # pytest's exit code where nothing was selected
 Event = dict[str, Any]
@@ -80,7 +81,7 @@ class Runner:
             command += ["-n", str(lane.workers), "--dist", "worksteal", "--max-worker-restart", "0"]
         if lane.niceness:
             command = ["nice", "-n", str(lane.niceness), *command]
-        environment = {**self._environment, events.PIPE: str(write), "PYTHONPATH": str(self._root / "hack")}
+        environment = {**self._environment, events.PIPE: str(write), WHOLE: "1", "PYTHONPATH": str(HACK)}
         with (self._folder / f"{lane.name}.log").open("wb") as output:
             process = self._guard.start(
                 command, environment=environment, output=output, directory=self._root, descriptors=(write,)

@@ -203,7 +203,7 @@ class Recorder:
         stored = {
             (resource.kind, name_of(item)): int(item["metadata"]["resourceVersion"])
             for resource in WATCHED
-            for item in self._federation.reader.raw(resource.collection(None))["items"]
+            for item in self._federation.api.raw(resource.collection(None))["items"]
         }
         eventually(
             lambda: self._problem or all(self._latest.get(key, 0) >= version for key, version in stored.items()),

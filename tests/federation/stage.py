@@ -1,14 +1,13 @@
 """One namespace of the federation, as a test acts in it and looks at it."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from localfed.api import NotThereError
 from localfed.federation import Federation
-from localfed.reader import NotThereError
 from tests.federation.news import NEWS
 
 
@@ -33,22 +32,22 @@ class Stage:
     def kubectl(self, *arguments: str, context: str | None = None, manifest: str | None = None) -> str:
         return self.federation.kubectl(*arguments, "-n", self.namespace, context=context, manifest=manifest)
 
-    def apply(self, *objects: dict[str, Any]) -> str:
-        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        return self.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
+    def apply(self, *objects: dict[str, Any]) -> None:
+        self.federation.api.apply(*objects, namespace=self.namespace)
 
     def delete(self, kind: str, name: str) -> None:
+        """As kubectl does, which returns when it is gone."""
         self.kubectl("delete", kind, name)
 
     def get(self, kind: str, name: str, context: str | None = None) -> dict[str, Any] | None:
         try:
-            return self.federation.reader.get(kind, name, self.namespace, context=context)
+            return self.federation.api.get(kind, name, self.namespace, context=context)
         except NotThereError:
             return None
 
     def names(self, kind: str, labels: str | None = None) -> list[str]:
         """The names of the objects of a kind."""
-        found = self.federation.reader.list(kind, self.namespace, labels=labels)
+        found = self.federation.api.list(kind, self.namespace, labels=labels)
         return [one["metadata"]["name"] for one in found]
 
     def binding(self, name: str) -> dict[str, Any] | None:
@@ -89,7 +88,7 @@ class Stage:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The Events about the object of that name."""
-        return self.federation.reader.list("events", self.namespace, fields=f"involvedObject.name={name}")
+        return self.federation.api.list("events", self.namespace, fields=f"involvedObject.name={name}")
 
     def has_event(self, name: str, reason: str, text: str) -> bool:
         return any(one["reason"] == reason and text in one["message"] for one in self.events(name))

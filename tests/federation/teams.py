@@ -1,6 +1,5 @@
 """Teams that share a tree of their own, on clusters that exist on paper alone: what there is can change at once."""
 
-import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localfed.federation import Federation
+from localfed.fixtures import clear
 from localfed.kubectl import KubectlError
 from tests.federation.news import NEWS
 from tests.federation.stage import Stage, eventually
@@ -29,16 +29,16 @@ class Teams:
         """A team's quota as it is stored, or a parent's."""
         if team in self.stages:
             return self.stages[team].get("elasticquota", team) or {}
-        return self.federation.reader.get("compositeelasticquota", f"{self.tree}-{team}")
+        return self.federation.api.get("compositeelasticquota", f"{self.tree}-{team}")
 
     def composite(self, name: str, **spec: Any) -> None:  # noqa: ANN401
         """One more quota over several namespaces."""
-        self.federation.kubectl.apply(_composite(f"{self.tree}-{name}", {"tree": self.tree, **spec}))
+        self.federation.api.apply(_composite(f"{self.tree}-{name}", {"tree": self.tree, **spec}))
 
     def namespace(self, name: str, **labels: str) -> Stage:
         """A namespace without a quota of its own; it goes with the others."""
         place = {"name": f"{self.tree}-{name}", "labels": labels}
-        self.federation.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": place})
+        self.federation.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": place})
         self.guests.append(Stage(self.federation, f"{self.tree}-{name}"))
         return self.guests[-1]
 
@@ -59,7 +59,7 @@ class Teams:
         name = f"{self.tree}-{cluster}"
         about = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}}
         labelled = {**about, "metadata": {"name": name, "labels": {"tree": self.tree}}, "spec": {"syncMode": "Push"}}
-        self.federation.kubectl("apply", "-f", "-", manifest=json.dumps(labelled))
+        self.federation.api.apply(labelled)
         ready = {
             "type": "Ready",
             "status": str(is_ready),
@@ -68,7 +68,7 @@ class Teams:
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         status = {"conditions": [ready], "resourceSummary": {"allocatable": {"cpu": cpu}}}
-        self.federation.kubectl.apply_status({**about, "status": status})
+        self.federation.api.apply({**about, "status": status}, subresource="status")
 
 
 @contextmanager
@@ -97,15 +97,14 @@ def sharing(
         objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}})
         metadata = {"name": team, "namespace": place}
         objects.append({"apiVersion": GROUP, "kind": "ElasticQuota", "metadata": metadata, "spec": quota})
-    listed = {"apiVersion": "v1", "kind": "List", "items": objects}
-    federation.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
+    federation.api.apply(*objects)
     teams = Teams(federation, tree, stages)
     try:
         with NEWS.about(federation, *(stage.namespace for stage in stages.values())):
             yield teams
     finally:
         for stage in (*stages.values(), *teams.guests):
-            federation.kubectl("delete", "namespace", stage.namespace, "--wait=false")
+            clear(federation, stage.namespace)
         _unregister(federation, tree)
 
 
@@ -118,7 +117,7 @@ def _unregister(federation: Federation, tree: str) -> None:
     is not there: it is let go by hand."""
 
     def clusters() -> list[str]:
-        return [one["metadata"]["name"] for one in federation.reader.list("clusters", labels=f"tree={tree}")]
+        return [one["metadata"]["name"] for one in federation.api.list("clusters", labels=f"tree={tree}")]
 
     names = clusters()
     federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
@@ -126,7 +125,7 @@ def _unregister(federation: Federation, tree: str) -> None:
     def is_gone() -> bool:
         for name in names:
             space = f"karmada-es-{name}"
-            works = [one["metadata"]["name"] for one in federation.reader.list("works", space)]
+            works = [one["metadata"]["name"] for one in federation.api.list("works", space)]
             if works:
                 with suppress(KubectlError):  # one has just gone
                     federation.kubectl("patch", "works", *works, "-n", space, "--type=merge", "-p", _RELEASED)

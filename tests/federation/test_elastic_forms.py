@@ -31,7 +31,7 @@ def used(teams: Teams, *names: str) -> tuple[str, ...]:
 
 
 def tree_status(federation: Federation, tree: str) -> dict[str, Any]:
-    found: dict[str, Any] = federation.reader.get("quotatree", tree).get("status") or {}
+    found: dict[str, Any] = federation.api.get("quotatree", tree).get("status") or {}
     return found
 
 
@@ -153,7 +153,7 @@ def default_group(federation: Federation, name: str) -> Iterator[None]:
 
 
 def _status(federation: Federation, group: str) -> dict[str, Any]:
-    found: dict[str, Any] = federation.reader.get("compositeelasticquota", group).get("status") or {}
+    found: dict[str, Any] = federation.api.get("compositeelasticquota", group).get("status") or {}
     return found
 
 

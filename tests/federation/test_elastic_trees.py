@@ -93,7 +93,7 @@ def test_two_teams_borrow_give_back_and_shrink_together(federation: Federation, 
         # In order, and never everything at once: what matters most has not been touched for a moment.
         assert never_lost(recorder, a, "search")
         assert never_lost(recorder, b, "api")
-        tree = federation.reader.get("quotatree", teams.tree)
+        tree = federation.api.get("quotatree", teams.tree)
         assert tree["status"]["absent"] == [f"{teams.tree}-two"]
         # It comes back, and so does everybody; what is borrowed comes when B has done its work.
         teams.share("two", "500m")

@@ -50,7 +50,7 @@ def replicas_in(federation: Federation, namespace: str, name: str) -> dict[str, 
     """What each member was asked to run; None where it was asked nothing."""
     found: dict[str, int | None] = {}
     for member in federation.members:
-        items = federation.reader.list("deployments", namespace, fields=f"metadata.name={name}", context=member)
+        items = federation.api.list("deployments", namespace, fields=f"metadata.name={name}", context=member)
         found[member] = items[0]["spec"]["replicas"] if items else None
     return found
 
@@ -58,8 +58,7 @@ def replicas_in(federation: Federation, namespace: str, name: str) -> dict[str, 
 def running_pods_in(federation: Federation, namespace: str) -> dict[str, int]:
     running = {"fields": "status.phase=Running"}
     return {
-        member: len(federation.reader.list("pods", namespace, **running, context=member))
-        for member in federation.members
+        member: len(federation.api.list("pods", namespace, **running, context=member)) for member in federation.members
     }
 
 
@@ -88,13 +87,13 @@ def test_a_deployment_applied_to_the_federation_lands_in_the_members_and_leaves_
 
     federation.kubectl("delete", "deployment", "web", "-n", namespace)
     eventually(lambda: set(replicas_in(federation, namespace, "web").values()) == {None})
-    assert federation.reader.list("resourcebindings", namespace) == []
+    assert federation.api.list("resourcebindings", namespace) == []
     eventually(lambda: set(running_pods_in(federation, namespace).values()) == {0})
 
 
 def test_members_report_what_their_nodes_have(federation: Federation) -> None:
     def allocatable() -> list[dict[str, str]]:
-        clusters = [federation.reader.get("cluster", member) for member in federation.members]
+        clusters = [federation.api.get("cluster", member) for member in federation.members]
         return [cluster["status"].get("resourceSummary", {}).get("allocatable") for cluster in clusters]
 
     eventually(lambda: allocatable() == [{"cpu": "16", "memory": "64Gi", "pods": "220"}] * 2)

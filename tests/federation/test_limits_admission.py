@@ -33,7 +33,7 @@ def teams(federation: Federation) -> Iterator[Teams]:
 
 def accounts(teams: Teams) -> dict[str, dict[str, Any]]:
     """The accounts of the tree, by who they are of."""
-    items = teams.federation.reader.list("usageaccounts")
+    items = teams.federation.api.list("usageaccounts")
     return {one["spec"]["name"]: one for one in items if one["spec"]["tree"] == teams.tree}
 
 
@@ -108,5 +108,5 @@ def test_limits_that_do_not_fit_together_are_refused_by_their_place(federation: 
         grove.apply(grove.composite("team", limits=[{"users": ["ann"], "maxResources": {"cpu": "8"}}]))
         said = grove.refusal(grove.tree(limits=[{"users": ["ann"], "maxResources": {"cpu": "7"}}]))
         assert f"user ann has 8 on {grove.called('team')}, below it: lower that first" in said
-        stored = federation.reader.get("quotatree", grove.name)["spec"]["limits"]
+        stored = federation.api.get("quotatree", grove.name)["spec"]["limits"]
         assert json.dumps(stored[0]["maxResources"]) == '{"cpu": "10"}'

@@ -84,7 +84,7 @@ async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_repl
 
 
 def _accounts(federation: Federation, tree: str) -> list[dict[str, Any]]:
-    found = federation.reader.list("usageaccounts")
+    found = federation.api.list("usageaccounts")
     return [account for account in found if account["spec"]["tree"] == tree]
 
 

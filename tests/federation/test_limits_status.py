@@ -40,7 +40,7 @@ def limit(teams: Teams, *limits: dict[str, Any]) -> None:
 
 def accounts(teams: Teams) -> dict[str, dict[str, Any]]:
     """The accounts of the tree, by whose they are."""
-    items = teams.federation.reader.list("usageaccounts")
+    items = teams.federation.api.list("usageaccounts")
     return {one["spec"]["name"]: one for one in items if one["spec"]["tree"] == teams.tree}
 
 

@@ -60,7 +60,7 @@ class Lab:
 
     def accounts(self) -> dict[tuple[str, str], dict[str, Any]]:
         """The status of every account of this tree, by whose it is."""
-        items = self.teams.federation.reader.list("usageaccounts")
+        items = self.teams.federation.api.list("usageaccounts")
         return {
             (one["spec"]["kind"], one["spec"]["name"]): one.get("status") or {}
             for one in items

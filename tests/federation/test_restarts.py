@@ -49,7 +49,7 @@ def said(federation: Federation, name: str, event: str, **fields: object) -> int
 
 def leader(federation: Federation) -> str:
     """Which process leads; nothing where none does."""
-    lease = federation.reader.get("lease", names.LEADER_LEASE, SYSTEM)
+    lease = federation.api.get("lease", names.LEADER_LEASE, SYSTEM)
     holder = lease["spec"].get("holderIdentity")
     leading = [one for one in CONTROLLERS if holder and said(federation, one, "elector.leading", identity=holder)]
     return leading[0] if leading else ""

@@ -36,7 +36,7 @@ def stored(teams: Teams) -> dict[str, tuple[str, int]]:
     """Of every binding of the tree its owner and the cpu, in thousandths, that it costs; worked out here."""
     found = {}
     for stage in teams.stages.values():
-        for one in stage.federation.reader.list("resourcebindings", stage.namespace):
+        for one in stage.federation.api.list("resourcebindings", stage.namespace):
             stamp = json.loads(one["metadata"]["annotations"]["quota.karmada.io/stamp"])
             spec = one["spec"]
             replicas = sum(share.get("replicas", 0) for share in spec.get("clusters") or ())

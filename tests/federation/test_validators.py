@@ -58,7 +58,7 @@ class Ruled:
 
     def leases(self) -> list[dict[str, Any]]:
         selector = names.selector(names.TENANTS)
-        return self.federation.reader.list("leases", product.NAMESPACE, labels=selector)
+        return self.federation.api.list("leases", product.NAMESPACE, labels=selector)
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +347,7 @@ def _request(found: dict[str, Any] | None) -> object:
 
 
 def _bindings(stage: Stage) -> list[dict[str, Any]]:
-    return stage.federation.reader.list("resourcebindings", stage.namespace)
+    return stage.federation.api.list("resourcebindings", stage.namespace)
 
 
 def _is_held(found: dict[str, Any]) -> bool:

@@ -83,7 +83,7 @@ def following(stage: Stage) -> Iterator[Timeline]:
     kubectl = shutil.which("kubectl", path=environment["PATH"])
     assert kubectl
     path = f"/apis/work.karmada.io/v1alpha2/namespaces/{stage.namespace}/resourcebindings"
-    listed = stage.federation.reader.raw(path)
+    listed = stage.federation.api.raw(path)
     query = f"watch=true&resourceVersion={listed['metadata']['resourceVersion']}&allowWatchBookmarks=true"
     timeline = Timeline()
     with subprocess.Popen(

@@ -121,7 +121,7 @@ class Estate:
 
     def is_ready(self) -> bool:
         """Whether every leaf may use what it was promised."""
-        stored = self.federation.reader.list("compositeelasticquotas")
+        stored = self.federation.api.list("compositeelasticquotas")
         ready = {
             one["metadata"]["name"]
             for one in stored

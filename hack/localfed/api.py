@@ -1,7 +1,7 @@
-"""Reads objects of a federation's clusters over HTTP, in this process and over connections that stay open.
+"""The API servers of a federation over HTTP, in this process and over connections that stay open.
 
-For whoever looks often: a kubectl process for each look costs a hundred times what the look itself does. What people
-type is run as they type it, by `kubectl.Kubectl`; this is for the eyes of tests and tools, and writes nothing.
+For whoever looks often, and for what surrounds a test: a kubectl process for each look costs a hundred times what the
+look itself does. What people type is run as they type it, by `kubectl.Kubectl`.
 """
 
 import base64
@@ -20,7 +20,13 @@ from localfed.errors import FederationError
 
 Object = dict[str, Any]
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_ANSWER_SECONDS = 30.0
+_JSON = "application/json"
+_APPLIED = "application/apply-patch+yaml"
+_ANSWER_SECONDS = 60.0
+
+
+class RefusedError(FederationError):
+    """The API server refuses, and says why."""
 
 
 class NotThereError(FederationError):
@@ -42,8 +48,8 @@ class Kind:
         return f"{self.prefix}{where}/{self.plural}" + (f"/{name}" if name else "")
 
 
-class Reader:
-    """Reads with the administrator's rights, from the cluster that a context of the kubeconfig names."""
+class Api:
+    """Every cluster of a kubeconfig, by its context; the current context where none is named."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig = kubeconfig
@@ -53,7 +59,7 @@ class Reader:
     def get(self, kind: str, name: str, namespace: str | None = None, *, context: str | None = None) -> Object:
         """One object. `kind` is any name that kubectl takes; no namespace is `default`, as with kubectl."""
         cluster = self._cluster(context)
-        return cluster.read(cluster.find(kind).path(namespace or "default", name))
+        return cluster.ask("GET", cluster.find(kind).path(namespace or "default", name))
 
     def list(
         self,
@@ -68,12 +74,36 @@ class Reader:
         cluster = self._cluster(context)
         selectors = {"labelSelector": labels, "fieldSelector": fields}
         query = urlencode({name: text for name, text in selectors.items() if text})
-        items: list[Object] = cluster.read(cluster.find(kind).path(namespace, None), query)["items"]
+        items: list[Object] = cluster.ask("GET", cluster.find(kind).path(namespace, None), query)["items"]
         return items
+
+    def create(self, value: Object, *, context: str | None = None) -> Object:
+        """Store a new object."""
+        cluster = self._cluster(context)
+        path = cluster.find(value["kind"]).path(value["metadata"].get("namespace"), None)
+        return cluster.ask("POST", path, body=value)
+
+    def apply(
+        self, *values: Object, namespace: str | None = None, subresource: str = "", context: str | None = None
+    ) -> None:
+        """Have these objects as they are given, as `kubectl apply --server-side --force-conflicts` does."""
+        cluster = self._cluster(context)
+        for value in values:
+            metadata = value["metadata"]
+            group = value["apiVersion"].rpartition("/")[0]
+            kind = cluster.find(f"{value['kind']}.{group}")
+            path = kind.path(metadata.get("namespace") or namespace or "default", metadata["name"])
+            path += f"/{subresource}" if subresource else ""
+            cluster.ask("PATCH", path, "fieldManager=kubectl&force=true", body=value, content=_APPLIED)
+
+    def delete_all(self, kind: str, namespace: str, *, context: str | None = None) -> None:
+        """Delete the objects of a kind in a namespace; nobody waits until they are gone."""
+        cluster = self._cluster(context)
+        cluster.ask("DELETE", cluster.find(kind).path(namespace, None))
 
     def raw(self, path: str, *, context: str | None = None) -> Object:
         """What the API server answers at that path."""
-        return self._cluster(context).read(path)
+        return self._cluster(context).ask("GET", path)
 
     def _cluster(self, context: str | None) -> "_Cluster":
         with self._lock:
@@ -102,17 +132,28 @@ class _Cluster:
         )
         self._kinds: dict[str, Kind] = {}
 
-    def read(self, path: str, query: str = "", accept: str = "application/json") -> Object:
+    def ask(
+        self,
+        verb: str,
+        path: str,
+        query: str = "",
+        *,
+        body: Object | None = None,
+        content: str = _JSON,
+        accept: str = _JSON,
+    ) -> Object:
         url = f"{self._server}{path}?{query}" if query else f"{self._server}{path}"
+        sent = json.dumps(body) if body else None
+        headers = {"Accept": accept, "Content-Type": content}
         try:
-            answer = self._pool.request("GET", url, headers={"Accept": accept})
+            answer = self._pool.request(verb, url, body=sent, headers=headers)
         except urllib3.exceptions.HTTPError as problem:
-            raise FederationError(f"GET {path}: {problem}") from problem
+            raise FederationError(f"{verb} {path}: {problem}") from problem
         found: Object = json.loads(answer.data)
         if answer.status == 404:
             raise NotThereError(found["message"])
-        if answer.status != 200:
-            raise FederationError(f"GET {path}: {answer.status} {found.get('message', found)}")
+        if answer.status >= 300:
+            raise RefusedError(f"{verb} {path}: {answer.status} {found.get('message', found)}")
         return found
 
     def find(self, name: str) -> Kind:
@@ -126,12 +167,12 @@ class _Cluster:
 
     def _discover(self) -> None:
         for root in ("/api", "/apis"):
-            for group in self.read(root, accept=_AGGREGATED)["items"]:
+            for group in self.ask("GET", root, accept=_AGGREGATED)["items"]:
                 self._take(root, group)
 
     def _take(self, root: str, group: Object) -> None:
         group_name = group.get("metadata", {}).get("name", "")
-        for version in group["versions"][:1]:  # the preferred one
+        for version in group["versions"]:  # the preferred one first
             prefix = "/".join(part for part in (root, group_name, version["version"]) if part)
             for resource in version.get("resources", []):
                 plural = resource["resource"]
@@ -139,9 +180,8 @@ class _Cluster:
                 names = (plural, resource.get("singularResource"), *resource.get("shortNames", []), kind.kind)
                 for name in filter(None, names):
                     # Of two groups with the same word, kubectl takes the one that discovery names first.
-                    self._kinds.setdefault(name.lower(), kind)
-                    if group_name:
-                        self._kinds[f"{name.lower()}.{group_name}"] = kind
+                    for word in (name.lower(), f"{name.lower()}.{group_name}"):
+                        self._kinds.setdefault(word, kind)
 
 
 def _trust(server: Object, user: Object) -> ssl.SSLContext:
