@@ -20,7 +20,7 @@ demo-down: env ## End the demo's federation
 	@hack/federation down --dir .demo
 
 .PHONY: test
-test: env lint ## Everything that must hold, the real federation included
+test: env ## Everything that must hold, the real federation included
 	@PYTHONPATH=hack $(BIN)/python -m suite
 
 .PHONY: unit

@@ -22,7 +22,6 @@ from localfed.errors import FederationError
 from localfed.faultproxy import FaultProxy
 from localfed.federation import Federation
 from localfed.guard import Guard
-from localfed.kubectl import KubectlError
 from localfed.topology import Topology
 
 REPLICAS = (1, 2)
@@ -115,7 +114,7 @@ class Ground:
         """The same, waited for."""
         async with asyncio.timeout(60):
             while True:
-                with contextlib.suppress(KubectlError):
+                with contextlib.suppress(FederationError):
                     if name := await asyncio.to_thread(self.leader):
                         return name
                 await asyncio.sleep(0.2)
@@ -168,8 +167,9 @@ async def led_through_proxies(federation: Federation, guard: Guard) -> AsyncIter
         targets = dict.fromkeys((*WEBHOOKS, *CONTROLLERS), API_SERVER)
         for name, target in {**targets, "webhook": "quota-webhook", MEMBER: f"{MEMBER}-apiserver"}.items():
             ground.roads[name] = await stack.enter_async_context(FaultProxy(ground.port(target)))
+        before = ground.state.shape.flags
         ground.reshape(
-            flags={**ground.state.shape.flags, **{name: _flags(ground, name) for name in PRODUCT}},
+            flags={**before, **{name: [*before.get(name, []), *_flags(ground, name)] for name in PRODUCT}},
             runners={name: [shifted.__file__, str(ground.clock(name))] for name in PRODUCT},
         )
         await _restart(ground, member=ground.roads[MEMBER].url)

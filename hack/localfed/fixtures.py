@@ -26,8 +26,10 @@ SOON = ["--expiry-seconds=15"]
 FLAGS = {
     "federation-apiserver": ["--request-timeout=12s"],
     "karmada-controller-manager": FAILOVER,
-    **dict.fromkeys(("quota-webhook-1", "quota-webhook-2"), [*OWNERS, *SOON]),
-    **dict.fromkeys(("quota-controllers-1", "quota-controllers-2"), SOON),
+    "quota-webhook-1": [*OWNERS, *SOON],
+    "quota-webhook-2": [*OWNERS, *SOON],
+    "quota-controllers-1": SOON,
+    "quota-controllers-2": SOON,
 }
 SHARED = "FEDQUOTA_FEDERATION"
 # What keeps Karmada or the product at work: policies first, so that nothing is bound anew.

@@ -13,10 +13,11 @@ ON_THE_FEDERATION = ("tests/federation", "tests/kube", "tests/docs", "tests/pki"
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One pytest run."""
+    """One pytest run, or another command that must succeed."""
 
     name: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...]  # of pytest
+    command: tuple[str, ...] = ()  # instead of pytest
     workers: int = 0  # of xdist; 0: the tests run one by one
     niceness: int = 0
     needs_federation: bool = False
@@ -24,6 +25,7 @@ class Lane:
 
 
 LANES = (
+    Lane("lint", (), command=("make", "--no-print-directory", "lint")),
     Lane(
         "shared",
         (*ON_THE_FEDERATION, "-m", "federation and not alone and not own"),

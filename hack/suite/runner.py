@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import queue
+import shlex
 import subprocess
 import sys
 import threading
@@ -42,6 +43,7 @@ class Runner:
         self._began: dict[str, float] = {}
         self._tests: dict[str, float] = {}  # that run now, and since when
         self._events: queue.Queue[tuple[str, Event]] = queue.Queue()
+        self._explained: set[str] = set()  # lanes of which a failure has been shown
         self._screen = Screen()
         self._environment: Mapping[str, str] = os.environ
         self._has_federation = False
@@ -75,12 +77,7 @@ class Runner:
 
     def _launch(self, lane: Lane) -> None:
         read, write = os.pipe()
-        command = [sys.executable, "-m", "pytest", *lane.arguments, "-p", "suite.events", "-p", "no:cacheprovider"]
-        command += ["-q", "-p", "randomly", f"--randomly-seed={self.report.seed}"]
-        if lane.workers:
-            command += ["-n", str(lane.workers), "--dist", "worksteal", "--max-worker-restart", "0"]
-        if lane.niceness:
-            command = ["nice", "-n", str(lane.niceness), *command]
+        command = ["nice", "-n", str(lane.niceness), *(lane.command or self._pytest(lane))]
         environment = {**self._environment, events.PIPE: str(write), WHOLE: "1", "PYTHONPATH": str(HACK)}
         with (self._folder / f"{lane.name}.log").open("wb") as output:
             process = self._guard.start(
@@ -91,8 +88,17 @@ class Runner:
             _yield_to_other_sessions(process.pid, lane.niceness)
         self._running[lane.name] = process
         self._began[lane.name] = time.monotonic()
-        self.report.lanes[lane.name] = LaneResult()
+        self.report.lanes[lane.name] = LaneResult(expected=1 if lane.command else 0)
+        if lane.command:
+            self._started(lane.name, {"test": shlex.join(lane.command)})
         threading.Thread(target=self._listen, args=(lane.name, read, process), daemon=True).start()
+
+    def _pytest(self, lane: Lane) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "-q", *lane.arguments, "-p", "suite.events"]
+        command += ["-p", "no:cacheprovider", "-p", "randomly", f"--randomly-seed={self.report.seed}"]
+        if lane.workers:
+            command += ["-n", str(lane.workers), "--dist", "worksteal", "--max-worker-restart", "0"]
+        return command
 
     def _listen(self, lane: str, pipe: int, process: subprocess.Popen[bytes]) -> None:
         with os.fdopen(pipe) as lines:
@@ -131,6 +137,7 @@ class Runner:
             result.outcome = "passed"
 
     def _failed(self, lane: str, event: Event) -> None:
+        self._explained.add(lane)
         self._result(lane, event).outcome = "failed"
         self._screen.failure(f"{event['test']} failed in {event['phase']}", event["text"])
 
@@ -138,10 +145,12 @@ class Runner:
         self._result(lane, event).outcome = "skipped"
 
     def _broken(self, lane: str, event: Event) -> None:
+        self._explained.add(lane)
         self.report.problems.append(f"{event['test']} cannot be collected")
         self._screen.failure(f"{event['test']} cannot be collected", event["text"])
 
     def _crashed(self, lane: str, event: Event) -> None:
+        self._explained.add(lane)
         self.report.problems.append(f"a worker of lane {lane} crashed ({event['worker']}: {event['text']})")
 
     def _ended(self, lane: str, event: Event) -> None:
@@ -149,16 +158,14 @@ class Runner:
         found = self.report.lanes[lane]
         found.code, found.cpu_seconds = event["code"], event["cpu"]
         found.seconds = time.monotonic() - self._began[lane]
-        mine = [result for result in self.report.results.values() if result.lane == lane]
-        is_explained = any(result.outcome == "failed" for result in mine) or self.report.problems
-        if found.code not in (0, NO_TESTS) and not is_explained:
+        for name, result in self.report.results.items():
+            if result.lane == lane and name in self._tests:  # a command, or a test whose worker is gone
+                result.seconds = {"call": time.monotonic() - self._tests.pop(name)}
+                result.outcome = "failed" if found.code else "passed"
+        if found.code not in (0, NO_TESTS) and lane not in self._explained:
             log = self._folder / f"{lane}.log"
             self._screen.failure(f"lane {lane} ended with {found.code}", log.read_text(errors="replace")[-4000:])
             self.report.problems.append(f"lane {lane} ended with {found.code}: see above")
-        for name in [name for name, result in self.report.results.items() if result.lane == lane]:
-            if name in self._tests:  # its worker is gone
-                del self._tests[name]
-                self.report.results[name].outcome = "failed"
 
     def _result(self, lane: str, event: Event) -> Result:
         return self.report.results.setdefault(event["test"], Result(lane))

@@ -20,6 +20,7 @@ from federation_quota.kube.retry import Policy
 from federation_quota.stamp import HELD_LABEL, PENDING_ANNOTATION, TENANT_LABEL
 from localfed import audit, packages
 from localfed import quota as product
+from localfed.api import RefusedError
 from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
@@ -239,7 +240,7 @@ def test_what_a_quota_refuses_was_never_counted(rule: Ruled, tenant: tuple[str, 
     rule.say(limit="1")
     stage.apply(quota("q", {"cpu": "300m"}))
     stage.quota_active("q")
-    with pytest.raises(KubectlError, match="exceeded quota: q"):
+    with pytest.raises(RefusedError, match="exceeded quota: q"):
         stage.apply(binding("big", stage.namespace, 8))
     other.apply(binding("fits", other.namespace, 10))
     assert rule.calls(name)[-1]["used"] == "0"
