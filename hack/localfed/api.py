@@ -21,6 +21,7 @@ from localfed.errors import FederationError
 Object = dict[str, Any]
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _JSON = "application/json"
+_MERGED = "application/merge-patch+json"
 _APPLIED = "application/apply-patch+yaml"
 _ANSWER_SECONDS = 60.0
 
@@ -95,6 +96,15 @@ class Api:
             path = kind.path(metadata.get("namespace") or namespace or "default", metadata["name"])
             path += f"/{subresource}" if subresource else ""
             cluster.ask("PATCH", path, "fieldManager=kubectl&force=true", body=value, content=_APPLIED)
+
+    def patch(
+        self, kind: str, *names: str, change: Object, namespace: str | None = None, context: str | None = None
+    ) -> None:
+        """Change these objects by a JSON merge patch."""
+        cluster = self._cluster(context)
+        for name in names:
+            path = cluster.find(kind).path(namespace or "default", name)
+            cluster.ask("PATCH", path, body=change, content=_MERGED)
 
     def delete_all(self, kind: str, namespace: str, *, context: str | None = None) -> None:
         """Delete the objects of a kind in a namespace; nobody waits until they are gone."""

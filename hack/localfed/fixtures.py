@@ -33,6 +33,7 @@ FLAGS = {
 }
 SHARED = "FEDQUOTA_FEDERATION"
 # What keeps Karmada or the product at work: policies first, so that nothing is bound anew.
+SKIPPED = "namespace.karmada.io/skip-auto-propagation"
 LEFT_BEHIND = (
     *("propagationpolicies", "overridepolicies", "deployments", "statefulsets", "daemonsets", "replicasets"),
     *("replicationcontrollers", "cronjobs", "jobs", "pods", "services", "configmaps", "secrets", "resourcebindings"),
@@ -105,7 +106,9 @@ def namespace(federation: Federation) -> Iterator[str]:
 def clear(federation: Federation, namespace: str) -> None:
     """Leave nothing in a namespace that keeps a controller busy.
 
-    The namespace itself stays: it goes with the federation, and ending one costs the API servers hundreds of requests.
+    The namespace itself stays, for ending one costs the API servers hundreds of requests. Karmada makes it in no
+    cluster that joins from now on.
     """
+    federation.api.patch("namespace", namespace, change={"metadata": {"labels": {SKIPPED: "true"}}})
     for kind in LEFT_BEHIND:
         federation.api.delete_all(kind, namespace)

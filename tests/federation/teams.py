@@ -6,13 +6,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from localfed.api import NotThereError
 from localfed.federation import Federation
 from localfed.fixtures import clear
-from localfed.kubectl import KubectlError
 from tests.federation.news import NEWS
 from tests.federation.stage import Stage, eventually
 
-_RELEASED = '{"metadata":{"finalizers":null}}'
+_RELEASED = {"metadata": {"finalizers": None}}
 GROUP = "quota.karmada.io/v1alpha1"
 
 
@@ -126,9 +126,9 @@ def _unregister(federation: Federation, tree: str) -> None:
         for name in names:
             space = f"karmada-es-{name}"
             works = [one["metadata"]["name"] for one in federation.api.list("works", space)]
-            if works:
-                with suppress(KubectlError):  # one has just gone
-                    federation.kubectl("patch", "works", *works, "-n", space, "--type=merge", "-p", _RELEASED)
+            for work in works:
+                with suppress(NotThereError):  # it has just gone
+                    federation.api.patch("work", work, change=_RELEASED, namespace=space)
         return not clusters()
 
     eventually(is_gone, within_seconds=60, what=f"the clusters of {tree} are gone")

@@ -219,8 +219,8 @@ class TestDenialAtApply:
         assert kubectl(stage, "scale", "deployment", "web", "--replicas=9").is_ok
 
     def test_what_is_too_large_already_may_become_smaller(self, stage: Stage) -> None:
-        stage.apply(deployment("web", 20, "1"), policy(DIVIDED, name="none", kind="StatefulSet"))
-        stage.apply(quota("team", {"cpu": "10"}))
+        assert apply(stage, deployment("web", 20, "1")).is_ok
+        stage.apply(policy(DIVIDED, name="none", kind="StatefulSet"), quota("team", {"cpu": "10"}))
         stage.quota_active("team")
         said = apply(stage, deployment("web", 15, "1"))
         assert said.is_ok

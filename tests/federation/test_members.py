@@ -165,6 +165,7 @@ def pulling(federation: Federation) -> Iterator[str]:
         federation.kubectl(*free, "cluster", name)
 
 
+@pytest.mark.alone
 def test_a_cluster_that_only_pulls_is_not_taken_for_empty(members: Members, pulling: str) -> None:
     members.stage.apply(quota("q", {"cpu": "4"}))
     members.stage.quota_active("q")

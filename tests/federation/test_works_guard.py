@@ -89,7 +89,9 @@ def test_a_refused_request_reaches_no_member_whatever_touches_the_binding(stage:
     count = refusals(stage, told)
     stage.apply(override("harmless", "/metadata/annotations", {"note": "hello"}, operator="add"))
     refused_again(stage, told, before=count)
-    assert stage.has_event("web", "SyncWorkFailed", told), "whoever looks at the Deployment sees it, too"
+    eventually(
+        lambda: stage.has_event("web", "SyncWorkFailed", told), what="whoever looks at the Deployment sees it, too"
+    )
     assert generations(stage) == before
     assert cpu(stage) == {"m1": "10m", "m2": "10m"}
     binding = stage.binding("web")
