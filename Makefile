@@ -20,8 +20,8 @@ demo-down: env ## End the demo's federation
 	@hack/federation down --dir .demo
 
 .PHONY: test
-test: env ## Everything that must hold, the real federation included
-	@PYTHONPATH=hack $(BIN)/python -m suite
+test: env ## Everything that must hold, the real federation included; LANES="shared alone" for some of it
+	@PYTHONPATH=hack $(BIN)/python -m suite $(LANES)
 
 .PHONY: unit
 unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation

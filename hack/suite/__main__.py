@@ -1,5 +1,6 @@
 """`python -m suite`: the whole test suite; exit code 0 where everything ran and passed."""
 
+import argparse
 import random
 import shutil
 import sys
@@ -12,7 +13,7 @@ from localfed.federation import Federation
 from localfed.fixtures import SHAPE
 from localfed.guard import Guard
 from localfed.interruption import interruptible
-from suite.lanes import LANES
+from suite.lanes import LANES, Lane
 from suite.report import Report
 from suite.runner import Runner
 
@@ -21,18 +22,31 @@ FOLDER = ROOT / ".suite"
 
 
 def main() -> int:
-    """Run all lanes on one federation."""
-    seed = random.SystemRandom().randrange(2**32)
+    """Run the lanes that are named, or all of them, on one federation."""
+    parser = argparse.ArgumentParser("suite", description="The whole test suite, in lanes side by side.")
+    parser.add_argument("lanes", nargs="*", metavar="LANE", help=f"of {', '.join(one.name for one in LANES)}")
+    parser.add_argument("--seed", type=int, help="of the random order, to repeat a run")
+    options = parser.parse_args()
+    lanes = [lane for lane in LANES if not options.lanes or lane.name in options.lanes]
+    if unknown := set(options.lanes) - {lane.name for lane in lanes}:
+        parser.error(f"there is no lane {', '.join(sorted(unknown))}")
+    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
     say(f"random order with seed {seed}; logs and durations in {FOLDER.name}/")
+    return run(lanes, seed)
+
+
+def run(lanes: list[Lane], seed: int) -> int:
+    """Run these lanes; the exit code."""
     FOLDER.mkdir(exist_ok=True)
     federation = Federation(FOLDER / "federation")
     federation.down()  # what a run that was killed has left
     with interruptible(), Guard() as guard:
-        runner = Runner(LANES, guard=guard, root=ROOT, folder=FOLDER, seed=seed)
+        runner = Runner(lanes, guard=guard, root=ROOT, folder=FOLDER, seed=seed)
         runner.start_ready()
         try:
-            federation.up(SHAPE, guard)
-            runner.use_federation(federation.directory.path)
+            if any(lane.needs_federation for lane in lanes):
+                federation.up(SHAPE, guard)
+                runner.use_federation(federation.directory.path)
             report = runner.run()
         finally:
             _keep_logs(federation.directory.logs)

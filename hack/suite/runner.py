@@ -36,6 +36,7 @@ class Runner:
 
     def __init__(self, lanes: Sequence[Lane], *, guard: Guard, root: Path, folder: Path, seed: int) -> None:
         self._waiting = list(lanes)
+        self._names = {lane.name for lane in lanes}
         self._guard = guard
         self._root = root
         self._folder = folder
@@ -55,7 +56,9 @@ class Runner:
         """Start every lane that has nothing to wait for."""
         ended = {name for name, lane in self.report.lanes.items() if lane.code is not None}
         for lane in list(self._waiting):
-            if (not lane.needs_federation or self._has_federation) and (not lane.after or lane.after in ended):
+            if (not lane.needs_federation or self._has_federation) and (
+                lane.after in ended or lane.after not in self._names
+            ):
                 self._waiting.remove(lane)
                 self._launch(lane)
 
