@@ -25,7 +25,7 @@ test: env ## Everything that must hold, the real federation included; LANES="sha
 
 .PHONY: unit
 unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation
-	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation"
+	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation and not own"
 
 .PHONY: fuzz
 fuzz: env ## Hostile input driven by coverage, a minute for each target: SECONDS=600 for longer, TARGET=quotas for one

@@ -111,6 +111,10 @@ class Api:
         cluster = self._cluster(context)
         cluster.ask("DELETE", cluster.find(kind).path(namespace, None))
 
+    def serves(self, kind: str, *, context: str | None = None) -> bool:
+        """Whether the API server knew the kind when it was first asked for its kinds."""
+        return self._cluster(context).knows(kind)
+
     def raw(self, path: str, *, context: str | None = None) -> Object:
         """What the API server answers at that path."""
         return self._cluster(context).ask("GET", path)
@@ -165,6 +169,11 @@ class _Cluster:
         if answer.status >= 300:
             raise RefusedError(f"{verb} {path}: {answer.status} {found.get('message', found)}")
         return found
+
+    def knows(self, name: str) -> bool:
+        if not self._kinds:
+            self._discover()
+        return name.lower() in self._kinds
 
     def find(self, name: str) -> Kind:
         """The kind of that name; kinds may have been defined since the last look."""

@@ -110,5 +110,5 @@ def clear(federation: Federation, namespace: str) -> None:
     cluster that joins from now on.
     """
     federation.api.patch("namespace", namespace, change={"metadata": {"labels": {SKIPPED: "true"}}})
-    for kind in LEFT_BEHIND:
+    for kind in filter(federation.api.serves, LEFT_BEHIND):
         federation.api.delete_all(kind, namespace)

@@ -10,6 +10,8 @@ import pytest
 
 from localfed import marker
 
+pytestmark = pytest.mark.own
+
 HACK = Path(__file__).resolve().parents[2] / "hack"
 RUN = """
 import sys
@@ -22,7 +24,7 @@ from localfed.interruption import interruptible
 
 def main():
     here = Path.cwd()
-    lanes = [Lane("one", ("test_one.py",), workers=2), Lane("two", ("test_two.py",), after="one")]
+    lanes = [Lane("one", ("test_one.py",), workers=1), Lane("two", ("test_two.py",), after="one")]
     with interruptible(), Guard() as guard:
         print(guard.run, flush=True)
         report = Runner(lanes, guard=guard, root=here, folder=here, seed=1).run()
