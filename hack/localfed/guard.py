@@ -5,6 +5,7 @@ holds it dies in whatever way (kill -9 included), everything it started ends too
 sees the pipe close. `release` is the one way out: what was started then lives on.
 """
 
+import os
 import subprocess
 import sys
 import uuid
@@ -55,7 +56,7 @@ class Guard:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={**environment, marker.RUN: self.run},
+            env={**environment, marker.RUN: self.run, marker.OUTERMOST: os.environ.get(marker.OUTERMOST, self.run)},
             cwd=directory,
             pass_fds=descriptors,
         )
@@ -68,7 +69,7 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._watchdog is not None:
-            marker.end_all(marker.RUN, self.run)
+            watchdog.end(self.run)
             self._dismiss(watchdog.RELEASE)
 
     def _dismiss(self, word: bytes) -> None:

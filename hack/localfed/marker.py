@@ -11,6 +11,9 @@ from collections.abc import Iterable
 import psutil
 
 RUN = "LOCALFED_RUN"
+"""Whose guard started it."""
+OUTERMOST = "LOCALFED_OUTERMOST"
+"""Within whose guard all of this happens: a run of the suite ends what a demo that it tested meant to leave."""
 DIRECTORY = "LOCALFED_DIRECTORY"
 
 

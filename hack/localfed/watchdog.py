@@ -16,7 +16,13 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     if sys.stdin.buffer.read() != RELEASE:
-        marker.end_all(marker.RUN, sys.argv[1])
+        end(sys.argv[1])
+
+
+def end(run: str) -> None:
+    """End what that run started, and what was started within it and meant to live on."""
+    for mark in (marker.RUN, marker.OUTERMOST):
+        marker.end_all(mark, run)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ from localfed.federation import Federation
 from tests.federation.news import NEWS
 
 
-def eventually(condition: Callable[[], object], within_seconds: float = 30, what: str = "it") -> None:
-    """Return when the condition holds; fail when it does not in time."""
+def eventually(condition: Callable[[], object], within_seconds: float = 120, what: str = "it") -> None:
+    """Return when the condition holds; fail when it never does.
+
+    The bound is a net against a hang on a machine that does much else, and no statement about speed.
+    """
     deadline = time.monotonic() + within_seconds
     while True:
         seen = NEWS.count

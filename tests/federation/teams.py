@@ -131,4 +131,4 @@ def _unregister(federation: Federation, tree: str) -> None:
                     federation.api.patch("work", work, change=_RELEASED, namespace=space)
         return not clusters()
 
-    eventually(is_gone, within_seconds=60, what=f"the clusters of {tree} are gone")
+    eventually(is_gone, what=f"the clusters of {tree} are gone")

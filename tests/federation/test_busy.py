@@ -52,7 +52,6 @@ async def test_far_from_the_limit_many_admissions_share_few_writes_and_none_fail
             and not stage.status("q").get("reservations")
             and not stage.status("q").get("advances")
         ),
-        within_seconds=90,
         what="all that was taken in advance is given back",
     )
     await delete_all(connection, stage.namespace)

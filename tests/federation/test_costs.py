@@ -42,7 +42,7 @@ def test_a_failover_is_not_blocked_by_the_quota_that_its_own_replicas_fill(stage
     patch = json.dumps({"spec": {"taints": taint}})
     stage.federation.kubectl("patch", "cluster", "m2", "--type=merge", "-p", patch)
     try:
-        eventually(lambda: stage.in_members("web").get("m1") == 4, within_seconds=90, what="all of it moves to m1")
+        eventually(lambda: stage.in_members("web").get("m1") == 4, what="all of it moves to m1")
         eventually(lambda: stage.used("q") == {"cpu": "400m"})
     finally:
         stage.federation.kubectl("patch", "cluster", "m2", "--type=merge", "-p", json.dumps({"spec": {"taints": None}}))
@@ -69,7 +69,6 @@ def test_a_job_that_has_finished_gives_back_what_its_pods_used(stage: Stage) -> 
     eventually(lambda: stage.get("resourcebinding", "sums-job") is not None)
     eventually(
         lambda: stage.used("q") == {"cpu": "0", "count/jobs.batch": "1"},
-        within_seconds=60,
         what="a finished Job costs its object only",
     )
 
@@ -93,7 +92,7 @@ def test_a_quota_deleted_and_recreated_under_load_counts_exactly_again(stage: St
         eventually(lambda: len(bindings(stage)) >= 4)
         stage.delete("karmadaquota", "q")
         stage.apply(quota("q", limits))
-        eventually(lambda: len(bindings(stage)) == 12, within_seconds=90, what="as many as fit")
+        eventually(lambda: len(bindings(stage)) == 12, what="as many as fit")
     finally:
         thread.join(timeout=60)
         stopping.set()

@@ -81,4 +81,4 @@ async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
 
 def test_a_new_quota_waits_for_those_who_died_and_no_longer(stage: Stage) -> None:
     stage.apply(quota("q", {"cpu": "1"}))
-    eventually(lambda: stage.is_active("q"), within_seconds=120, what="quota q is active")
+    eventually(lambda: stage.is_active("q"), what="quota q is active")

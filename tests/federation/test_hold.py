@@ -131,7 +131,7 @@ def test_released_when_the_quota_changes(stage: Stage, change: str) -> None:
         assert is_held(stage, "second"), "it stays until it fits"
         stage.delete("deployment", "third")
         stage.delete("deployment", "first")
-    eventually(lambda: sum(stage.clusters("second").values()) == 4, within_seconds=10, what="it is released and placed")
+    eventually(lambda: sum(stage.clusters("second").values()) == 4, what="it is released and placed")
     assert not is_held(stage, "second")
 
 

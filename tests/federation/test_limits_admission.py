@@ -41,9 +41,9 @@ def test_a_user_goes_up_to_their_limit_and_not_beyond_it_in_all_namespaces_toget
     lab, shop = teams.stages["lab"], teams.stages["shop"]
     ann, also, bob = tenant(lab, "ann", "dev"), tenant(shop, "ann", "dev"), tenant(shop, "bob", "ops")
     ann.apply(deployment("web", 2, "500m"))
-    eventually(lambda: sum(lab.clusters("web").values()) == 2, within_seconds=60, what="ann's first runs")
+    eventually(lambda: sum(lab.clusters("web").values()) == 2, what="ann's first runs")
     also.apply(deployment("db", 1, "500m"))
-    eventually(lambda: sum(shop.clusters("db").values()) == 1, within_seconds=60, what="so does her second")
+    eventually(lambda: sum(shop.clusters("db").values()) == 1, what="so does her second")
 
     ann("scale", "deployment", "web", "--replicas=4")
     told = (
@@ -53,12 +53,12 @@ def test_a_user_goes_up_to_their_limit_and_not_beyond_it_in_all_namespaces_toget
     eventually(lambda: lab.has_event("web", "ApplyPolicyFailed", told), what="she is told why")
     assert sum(lab.clusters("web").values()) == 2
     bob.apply(deployment("api", 2, "500m"))
-    eventually(lambda: sum(shop.clusters("api").values()) == 2, within_seconds=60, what="bob has a limit of his own")
+    eventually(lambda: sum(shop.clusters("api").values()) == 2, what="bob has a limit of his own")
 
     ann("scale", "deployment", "web", "--replicas=3")
-    eventually(lambda: sum(lab.clusters("web").values()) == 3, within_seconds=60, what="up to the limit there is room")
+    eventually(lambda: sum(lab.clusters("web").values()) == 3, what="up to the limit there is room")
     ann("scale", "deployment", "web", "--replicas=1")
-    eventually(lambda: sum(lab.clusters("web").values()) == 1, within_seconds=60, what="less is never refused")
+    eventually(lambda: sum(lab.clusters("web").values()) == 1, what="less is never refused")
     assert {name: one["spec"]["kind"] for name, one in accounts(teams).items()} == {
         "ann": "User",
         "bob": "User",
@@ -72,7 +72,7 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     # Nothing that a quota of theirs shares: so it waits for nobody's release, and is refused when it is made.
     ann.apply(deployment("web", 1, "0", memory="1Gi"))
     bob.apply(deployment("api", 1, "0", memory="1Gi"))
-    eventually(lambda: lab.clusters("web") and shop.clusters("api"), within_seconds=60, what="both run")
+    eventually(lambda: lab.clusters("web") and shop.clusters("api"), what="both run")
     bob.apply(deployment("more", 1, "0", memory="1Gi"))
     told = (
         f"exceeded limit of group dev in tree {teams.tree}, in the whole tree: requested: memory=1Gi, used: memory=2Gi"
@@ -83,14 +83,14 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     waiting = accounts(teams)["dev"]["status"]["waiting"]
     assert [one["binding"] for one in waiting] == [f"{shop.namespace}/more-deployment"]
     ann("delete", "deployment", "web")
-    eventually(lambda: shop.clusters("more"), within_seconds=60, what="what ann gives up is bob's to have")
+    eventually(lambda: shop.clusters("more"), what="what ann gives up is bob's to have")
 
 
 def test_an_override_does_not_get_around_a_limit(teams: Teams) -> None:
     lab = teams.stages["lab"]
     ann = tenant(lab, "ann", "dev")
     ann.apply(deployment("web", 1, "0", memory="1Gi"))
-    eventually(lambda: lab.in_members("web"), within_seconds=60, what="it runs")
+    eventually(lambda: lab.in_members("web"), what="it runs")
     before = generations(lab)
     ann.apply(override("more", "/spec/template/spec/containers/0/resources/requests/memory", "4Gi"))
     told = f"would get memory=4Gi, admitted 1Gi: more than limit of group dev in tree {teams.tree} admitted"

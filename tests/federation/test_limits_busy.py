@@ -51,7 +51,7 @@ async def test_nobody_has_too_much_at_any_version(federation: Federation) -> Non
         reached = {(subject.kind, subject.node == ROOT) for subject in found.reached}
         assert reached == {(kind, is_root) for kind in (USERS, GROUPS) for is_root in (True, False)}
         # With nothing under way, the accounts say what is stored.
-        eventually(lambda: _differences(federation, found) == [], within_seconds=60, what="all accounts are true")
+        eventually(lambda: _differences(federation, found) == [], what="all accounts are true")
         await asyncio.gather(*(clients.ask(request) for request in one.estate.clearings("t")))
 
 
@@ -79,7 +79,7 @@ async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_repl
         assert {name for many in held for one in many for name in one["amounts"]} <= {"applications", "cpu"}
         await witness.judge()
         assert one.allowances.breaches == []
-        eventually(lambda: _differences(federation, one.allowances) == [], within_seconds=60, what="they are true")
+        eventually(lambda: _differences(federation, one.allowances) == [], what="they are true")
         await asyncio.gather(*(clients.ask(request) for request in one.estate.clearings("t")))
 
 

@@ -56,7 +56,7 @@ def told(teams: Teams, text: str, metric: str) -> dict[str, float]:
 
 
 def runs(stage: Stage, name: str, replicas: int, what: str) -> None:
-    eventually(lambda: sum(stage.clusters(name).values()) == replicas, within_seconds=60, what=what)
+    eventually(lambda: sum(stage.clusters(name).values()) == replicas, what=what)
 
 
 def ann(**resources: str) -> dict[str, Any]:

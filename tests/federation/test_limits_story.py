@@ -93,7 +93,7 @@ def has(stage: Stage, name: str) -> int:
 
 
 def runs(stage: Stage, name: str, replicas: int) -> None:
-    eventually(lambda: has(stage, name) == replicas, within_seconds=60, what=f"{name} has {replicas}")
+    eventually(lambda: has(stage, name) == replicas, what=f"{name} has {replicas}")
 
 
 def waits(stage: Stage, name: str) -> None:
@@ -254,7 +254,7 @@ def test_limits_change_while_things_run(lab: Lab, recorder: Recorder) -> None:
     eventually(lambda: lab.accounts()["User", "ann"].get("waiting"), what="it was refused, and waits")
     lab.limit("")
     runs(vision, "web", 6)
-    eventually(lambda: lab.accounts() == {}, within_seconds=60, what="the accounts are gone")
+    eventually(lambda: lab.accounts() == {}, what="the accounts are gone")
     assert never_exceeded(recorder, lab).reached[Subject(USERS, "ann", ROOT)]
 
 

@@ -201,7 +201,7 @@ def test_a_member_that_is_killed_keeps_its_figures_and_comes_back_by_itself(memb
         eventually(lambda: stage.has_event("q", "MemberStale", "m2"))
     finally:
         federation.up(federation.shape, guard)
-    eventually(lambda: members.figures()["m2"]["stale"] is False, within_seconds=60, what="it is back")
+    eventually(lambda: members.figures()["m2"]["stale"] is False, what="it is back")
     members.delete("m2", "stowaway")
     eventually(lambda: stage.used("q") == {"cpu": "0"})
     eventually(lambda: stage.has_event("q", "MemberBack", "m2"))

@@ -57,7 +57,6 @@ def test_what_is_told_is_what_is_stored(teams: Teams, stage: Stage, guard: Guard
     bob.apply(deployment("api", 2, "250m"))
     eventually(
         lambda: [cpu for _, cpu in sorted(stored(teams).values())] == [1000, 2000, 1000],
-        within_seconds=60,
         what="all of it is released and scheduled to both members",
     )
     known = stored(teams)

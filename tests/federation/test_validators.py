@@ -207,7 +207,7 @@ def test_what_is_refused_comes_at_its_time_where_nothing_fell(rule: Ruled, tenan
     stage.apply(policy(DIVIDED), deployment("web", 3))
     eventually(lambda: is_held(stage, "web"))
     rule.say(limit="1")
-    eventually(lambda: sum(stage.clusters("web").values()) == 3, within_seconds=20)
+    eventually(lambda: sum(stage.clusters("web").values()) == 3)
 
 
 def test_growth_waits_while_what_runs_goes_on_and_what_cannot_be_held_is_noted(

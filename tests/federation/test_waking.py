@@ -38,7 +38,7 @@ def refused(stage: Stage, *names: str) -> None:
         return all(any(start < ages()[name] < end for start, end in ((5.4, 7), (10.7, 15), (21, 34))) for name in names)
 
     eventually(lambda: set(names) <= ages().keys(), what=f"{names} are on the list")
-    eventually(is_pausing, within_seconds=60, what="Karmada pauses")
+    eventually(is_pausing, what="Karmada pauses")
 
 
 def woken_at(stage: Stage, name: str) -> str | None:
@@ -209,7 +209,7 @@ def test_a_raised_limit_and_a_deleted_quota_wake_too(stage: Stage) -> None:
 
     raised = time.monotonic()
     stage.apply(quota("q", {"cpu": "700m"}))
-    eventually(lambda: sum(stage.clusters("second").values()) == 2, within_seconds=10, what="the second fits now")
+    eventually(lambda: sum(stage.clusters("second").values()) == 2, what="the second fits now")
     assert time.monotonic() - raised < 10
     assert woken_at(stage, "second")
     assert woken_at(stage, "third") is None
@@ -218,7 +218,7 @@ def test_a_raised_limit_and_a_deleted_quota_wake_too(stage: Stage) -> None:
     stage.delete("karmadaquota", "q")
     eventually(lambda: waiting(stage, "r") == [] and woken_at(stage, "third") is None)
     stage.delete("karmadaquota", "r")
-    eventually(lambda: sum(stage.clusters("third").values()) == 3, within_seconds=20, what="nothing limits the third")
+    eventually(lambda: sum(stage.clusters("third").values()) == 3, what="nothing limits the third")
 
 
 def test_what_was_refused_as_quota_was_freed_is_not_stranded(stage: Stage) -> None:

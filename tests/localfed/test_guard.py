@@ -45,6 +45,20 @@ def test_what_was_released_lives_on() -> None:
     child.wait()
 
 
+def test_what_was_released_ends_with_the_guard_around_it() -> None:
+    released = "import sys; sys.path.insert(0, sys.argv[1])\n" + HOLDER.replace("time.sleep(600)", "guard.release()")
+    with Guard() as outermost:
+        hack = str(Path(marker.__file__).parent.parent)
+        inner = outermost.start(
+            [sys.executable, "-c", released, hack], environment=os.environ, output=subprocess.PIPE, directory=Path("/")
+        )
+        assert inner.stdout
+        run = inner.stdout.readline().decode().strip()
+        inner.wait()
+        assert marker.find(marker.RUN, run)
+    assert not marker.find(marker.RUN, run)
+
+
 def test_a_released_guard_starts_nothing_more() -> None:
     with Guard() as guard:
         guard.release()
