@@ -19,6 +19,7 @@ class Lane:
     arguments: tuple[str, ...]  # of pytest
     command: tuple[str, ...] = ()  # instead of pytest
     workers: int = 0  # of xdist; 0: the tests run one by one
+    distribution: str = "worksteal"  # xdist's way of giving tests to workers
     niceness: int = 0
     needs_federation: bool = False
     after: str = ""  # the lane that must be through before this one begins
@@ -32,7 +33,7 @@ LANES = (
         workers=6,
         needs_federation=True,
     ),
-    Lane("own", ("tests", "-m", "own"), workers=2),
+    Lane("own", ("tests", "-m", "own"), workers=2, distribution="loadfile"),  # what a module starts is started once
     Lane("alone", (*ON_THE_FEDERATION, "-m", "alone"), needs_federation=True, after="shared"),
     Lane("computing", ("tests", "-m", "not federation and not own and not alone"), workers=2, niceness=10),
 )

@@ -100,7 +100,7 @@ class Runner:
         command = [sys.executable, "-m", "pytest", "-q", *lane.arguments, "-p", "suite.events"]
         command += ["-p", "no:cacheprovider", "-p", "randomly", f"--randomly-seed={self.report.seed}"]
         if lane.workers:
-            command += ["-n", str(lane.workers), "--dist", "worksteal", "--max-worker-restart", "0"]
+            command += ["-n", str(lane.workers), "--dist", lane.distribution, "--max-worker-restart", "0"]
         return command
 
     def _listen(self, lane: str, pipe: int, process: subprocess.Popen[bytes]) -> None:

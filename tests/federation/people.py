@@ -1,7 +1,8 @@
 """People with client certificates of their own, and the roles that a tenant of a real Karmada has."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from localfed.federation import Federation
@@ -19,8 +20,18 @@ EDITED = {
 class Person:
     """Somebody at a terminal, in one namespace."""
 
-    kubectl: Kubectl
+    federation: Federation
+    name: str
+    groups: tuple[str, ...]
     namespace: str
+
+    @cached_property
+    def kubectl(self) -> Kubectl:
+        return self.federation.person(self.name, *self.groups)
+
+    def at(self, namespace: str) -> "Person":
+        """The same person, in another namespace."""
+        return replace(self, namespace=namespace)
 
     def __call__(self, *arguments: str, manifest: dict[str, Any] | None = None) -> str:
         return self.kubectl(*arguments, "-n", self.namespace, manifest=json.dumps(manifest) if manifest else None)
@@ -36,14 +47,23 @@ class Person:
             return error.stderr
         return ""
 
-    def may(self, verb: str, resource: str, *more: str) -> bool:
-        """Whether roles let them."""
-        try:
-            return self("auth", "can-i", verb, resource, *more).strip() == "yes"
-        except KubectlError as error:
-            if error.stderr.strip().startswith("error"):
-                raise
-            return False  # it says no, and ends so
+    def may(self, verb: str, resource: str) -> bool:
+        """Whether roles let them: what `kubectl auth can-i` asks, of `karmadaquotas.quota.karmada.io/status` say."""
+        named, _, subresource = resource.partition("/")
+        plural, _, group = named.partition(".")
+        what = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+        spec = {
+            "user": self.name,
+            "groups": [*self.groups, "system:authenticated"],
+            "resourceAttributes": {**what, "namespace": self.namespace},
+        }
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}, "spec": spec}
+        return bool(self.federation.api.create(review)["status"]["allowed"])
+
+
+def administrator(federation: Federation, namespace: str) -> Person:
+    """Somebody who may do everything."""
+    return Person(federation, "admin", ("system:masters",), namespace)
 
 
 def tenant(stage: Stage, name: str, *groups: str, role: str = "admin") -> Person:
@@ -51,7 +71,7 @@ def tenant(stage: Stage, name: str, *groups: str, role: str = "admin") -> Person
     federation = stage.federation
     _edited(federation)
     stage.kubectl("create", "rolebinding", f"{name}-{role}", f"--clusterrole={role}", f"--user={name}")
-    person = Person(federation.person(name, *groups), stage.namespace)
+    person = Person(federation, name, groups, stage.namespace)
     wanted = ("update", "resourcebindings.work.karmada.io") if role != "view" else ("get", "deployments.apps")
     eventually(lambda: person.may(*wanted), what=f"{name} has the role {role}")
     return person

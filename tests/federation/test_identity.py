@@ -11,7 +11,7 @@ from federation_quota.stamp import OWNER_ANNOTATION, STAMP_ANNOTATION
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import DUPLICATED, deployment, policy
-from tests.federation.people import Person, tenant
+from tests.federation.people import Person, administrator, tenant
 from tests.federation.stage import Stage, eventually
 from tests.federation.teams import sharing
 
@@ -67,7 +67,7 @@ def test_an_owner_cannot_be_forged_when_something_is_created(stage: Stage, ann: 
 
 def test_an_owner_cannot_be_changed_or_removed_by_anybody(stage: Stage, ann: Person, bob: Person) -> None:
     ann.apply(deployment("web", 1))
-    root = Person(stage.federation.kubectl, stage.namespace)
+    root = administrator(stage.federation, stage.namespace)
     merged = json.dumps({"metadata": {"annotations": {OWNER_ANNOTATION: FORGED}}})
     removed = json.dumps({"metadata": {"annotations": {OWNER_ANNOTATION: None}}})
     pointer = "/metadata/annotations/" + OWNER_ANNOTATION.replace("/", "~1")
@@ -128,7 +128,7 @@ def test_a_dry_run_shows_the_owner_and_stores_nothing(stage: Stage, ann: Person,
 
 
 def test_who_acts_for_somebody_creates_in_their_name(stage: Stage, ann: Person) -> None:
-    root = Person(stage.federation.kubectl, stage.namespace)
+    root = administrator(stage.federation, stage.namespace)
     root.apply(deployment("hers", 1), "--as=carol", "--as-group=dev", "--as-group=system:masters")
     assert owner(stage, "hers") == {"user": "carol", "groups": ["dev", "system:masters"]}
     root.apply(deployment("own", 1))
@@ -216,6 +216,6 @@ def test_what_is_under_no_leaf_says_nothing_of_owners(stage: Stage, ann: Person)
 
 def test_who_is_in_too_many_groups_is_told_so(stage: Stage) -> None:
     groups = [f"--as-group=g{number}" for number in range(600)]
-    root = Person(stage.federation.kubectl, stage.namespace)
+    root = administrator(stage.federation, stage.namespace)
     with pytest.raises(KubectlError, match="512 at most are kept with a workload"):
         root.apply(deployment("web", 1), "--as=busy", "--as-group=system:masters", *groups)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from localfed.api import NotThereError
 from localfed.federation import Federation
 from localfed.guard import Guard
-from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, deployment, policy, quota
 from tests.federation.stage import Stage, eventually
 
@@ -78,14 +78,14 @@ def test_pods_made_in_a_member_are_seen_at_once_as_kubernetes_counts_them(member
         "resources": {"requests": {"cpu": "50m"}},
     }
     members.make("m1", pod("lone"), pod("accompanied", initContainers=[sidecar]))
-    eventually(lambda: members.observed("m1") == {"cpu": "250m", "pods": "2"}, within_seconds=2)
+    eventually(lambda: members.observed("m1") == {"cpu": "250m", "pods": "2"})
     figures = members.figures()["m1"]
     assert figures["bound"] == {"cpu": "0", "pods": "0"}
     assert figures["stale"] is False
     assert figures["lastSeen"]
     assert stage.used("q") == {"cpu": "0", "pods": "0"}, "a quota that only reports does not charge"
     members.delete("m1", "lone")
-    eventually(lambda: members.observed("m1") == {"cpu": "150m", "pods": "1"}, within_seconds=2)
+    eventually(lambda: members.observed("m1") == {"cpu": "150m", "pods": "1"})
     assert members.condition("MembersReady")["status"] == "True"
 
 
@@ -156,13 +156,13 @@ def pulling(federation: Federation) -> Iterator[str]:
     yield name
     federation.kubectl("delete", "cluster", name, "--wait=false", "--ignore-not-found")
     # Its agent would let go of what Karmada keeps for it.
-    free = ("patch", "--type=merge", "-p", json.dumps({"metadata": {"finalizers": None}}))
-    space = ("-n", f"karmada-es-{name}")
-    for work in federation.kubectl("get", "works", "-o", "name", *space).split():
-        with contextlib.suppress(KubectlError):
-            federation.kubectl(*free, work, *space)
-    with contextlib.suppress(KubectlError):  # it may be gone by now
-        federation.kubectl(*free, "cluster", name)
+    free = {"metadata": {"finalizers": None}}
+    space = f"karmada-es-{name}"
+    for work in federation.api.list("works", space):
+        with contextlib.suppress(NotThereError):
+            federation.api.patch("work", work["metadata"]["name"], change=free, namespace=space)
+    with contextlib.suppress(NotThereError):  # it may be gone by now
+        federation.api.patch("cluster", name, change=free)
 
 
 @pytest.mark.alone
@@ -178,9 +178,7 @@ def test_a_cluster_that_only_pulls_is_not_taken_for_empty(members: Members, pull
     assert ready["status"] == "False"
     assert f"{pulling} is not observed" in ready["message"]
     members.federation.kubectl("delete", "cluster", pulling, "--wait=false")
-    members.federation.kubectl(
-        "patch", "--type=merge", "-p", json.dumps({"metadata": {"finalizers": None}}), "cluster", pulling
-    )
+    members.federation.api.patch("cluster", pulling, change={"metadata": {"finalizers": None}})
     eventually(lambda: members.condition("MembersReady")["status"] == "True", what="it has left")
 
 

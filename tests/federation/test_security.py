@@ -15,7 +15,7 @@ from federation_quota.hooks import DENY_AT_APPLY_LABEL
 from federation_quota.stamp import HELD_LABEL, STAMP_ANNOTATION, TENANT_LABEL
 from localfed.federation import Federation
 from tests.federation.manifests import DUPLICATED, deployment, policy, quota
-from tests.federation.people import Person, tenant
+from tests.federation.people import Person, administrator, tenant
 from tests.federation.stage import Stage, eventually
 from tests.federation.teams import Teams, sharing
 
@@ -57,7 +57,7 @@ def test_a_tenant_reads_what_is_theirs_and_nothing_of_others(town: Town) -> None
     assert "team" in ann("get", "karmadaquotas")
     assert "mine" in ann("get", "elasticquotas")
     ann("describe", "karmadaquota", "team")
-    elsewhere = Person(ann.kubectl, town.hers.namespace)
+    elsewhere = ann.at(town.hers.namespace)
     for kind in ("karmadaquotas", "elasticquotas"):
         refused(elsewhere, "get", kind)
         refused(ann, "get", kind, "--all-namespaces")
@@ -98,7 +98,7 @@ def test_a_tenant_cannot_switch_the_webhook_off_or_slip_by(town: Town) -> None:
     refused(ann, "delete", "mutatingwebhookconfiguration", names.MUTATING)
     for label in (f"{DENY_AT_APPLY_LABEL}=false", f"{TENANT_LABEL}=hers"):
         refused(ann, "label", "--overwrite", "namespace", town.mine.namespace, label)
-    system = Person(ann.kubectl, "federation-quota-system")
+    system = ann.at("federation-quota-system")
     for verb, kind in (("get", "secrets"), ("update", "leases"), ("delete", "leases"), ("create", "leases")):
         assert not system.may(verb, kind), (verb, kind)
     for user in ("federation-quota-webhook", "federation-quota-controllers", "steward"):
@@ -137,7 +137,7 @@ def test_a_tenant_cannot_write_the_bindings_that_quota_is_counted_by(town: Town)
 
 def test_works_are_out_of_a_tenants_reach(town: Town) -> None:
     for member in town.mine.federation.members:
-        space = Person(town.ann.kubectl, f"karmada-es-{member}")
+        space = town.ann.at(f"karmada-es-{member}")
         for verb in (*READING, *WRITING):
             assert not space.may(verb, "works.work.karmada.io"), (verb, member)
 
@@ -159,7 +159,7 @@ def test_accounts_are_the_systems_alone(federation: Federation) -> None:
         "metadata": {"name": "lab.user.ann"},
         "spec": {"tree": "lab", "kind": "User", "name": "ann"},
     }
-    root = Person(federation.kubectl, "default")
+    root = administrator(federation, "default")
     assert "is written by federation-quota alone" in root.refusal("create", "-f", "-", manifest=account)
     ours = ["--as=federation-quota-webhook", "--as-group=system:masters"]
     root("create", "-f", "-", *ours, manifest=account)
