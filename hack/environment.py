@@ -2,16 +2,22 @@
 
 Standard library only, because this runs before anything is installed. `make` calls it as a script; `hack/federation`
 calls `enter`, so that it can be started from a bare checkout. Nothing is ever installed outside `.venv`.
+
+pip installs uv, and uv installs the rest: seconds instead of a minute. uv gets the package indexes that pip is
+configured with. Where uv cannot be had, or fails, pip installs everything.
 """
 
+import ast
 import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,7 +25,19 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 REQUIREMENTS = ROOT / "requirements" / "dev.txt"
+UV = VENV / "bin" / "uv"
 OLDEST_PYTHON = (3, 11)
+
+# pip's option -> the variable that says the same to uv.
+UV_VARIABLES = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "proxy": "ALL_PROXY",
+}
 
 
 def ensure() -> None:
@@ -35,11 +53,11 @@ def ensure() -> None:
                 venv.create(VENV, with_pip=True, clear=True, symlinks=True)
             except (subprocess.CalledProcessError, OSError) as error:
                 _fail(f"could not create {VENV}: {error}. On Debian and Ubuntu, python3-venv may be missing.")
-            _pip("install", "--require-hashes", "-r", str(REQUIREMENTS))
+            _install("--require-hashes", "-r", str(REQUIREMENTS))
             _remember("requirements")
         if not _is_current("project"):
             # Editable and without its dependencies: those are the hashed ones just installed.
-            _pip("install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+            _install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
             _remember("project")
 
 
@@ -72,6 +90,56 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _install(*arguments: str) -> None:
+    """Install with uv, which pip installs first; with pip where that does not work."""
+    if not UV.exists():
+        _fetch_uv()
+    if UV.exists():
+        settings = _pip_settings()
+        command = [str(UV), "pip", "install", "--quiet", "--python", str(PYTHON), *arguments]
+        if settings.get("no-index", "0").lower() in {"1", "true", "yes", "on"}:
+            command.append("--no-index")
+        environment = uv_environment(settings, os.environ)
+        uv = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+        )
+        if uv.returncode == 0:
+            return
+        words = " ".join(uv.stdout.split())[:300]
+        print(f"environment: uv could not install ({words}): trying with pip", file=sys.stderr, flush=True)
+    _pip("install", *arguments)
+
+
+def _fetch_uv() -> None:
+    """Have pip install uv alone, as the requirement file pins and hashes it."""
+    pinned = re.search(r"^uv==(?:.*\\\n)*.*\n", REQUIREMENTS.read_text(), re.MULTILINE)
+    if not pinned:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Path(folder) / "uv.txt"
+        alone.write_text(pinned[0])
+        command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+        command += ["--no-compile", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", str(alone)]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def _pip_settings() -> dict[str, str]:
+    """What pip's configuration files and the environment say, for `pip install`: option -> value."""
+    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    found = re.findall(r"^(global|install|:env:)\.([\w-]+)=(.*)$", said, re.MULTILINE)
+    ranks = ("global", "install", ":env:")  # the environment overrules the files, and [install] overrules [global]
+    return {option: ast.literal_eval(value) for _, option, value in sorted(found, key=lambda one: ranks.index(one[0]))}
+
+
+def uv_environment(pip: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for uv: what pip is configured with, and before that what the user set for uv."""
+    given = {UV_VARIABLES[option]: " ".join(value.split()) for option, value in pip.items() if option in UV_VARIABLES}
+    if "UV_FIND_LINKS" in given:
+        given["UV_FIND_LINKS"] = given["UV_FIND_LINKS"].replace(" ", ",")
+    return {**given, **environment}
 
 
 def _pip(*arguments: str) -> None:

@@ -6,14 +6,16 @@ module federation-quota/hack/kubernetes
 
 go 1.26.0
 
-tool sigs.k8s.io/kwok/cmd/kwok
+tool (
+	k8s.io/kubernetes/cmd/kubectl
+	sigs.k8s.io/kwok/cmd/kwok
+)
 
 require (
 	github.com/spf13/cobra v1.10.2
 	go.etcd.io/etcd/server/v3 v3.6.8
 	k8s.io/client-go v0.36.4
 	k8s.io/component-base v0.36.4
-	k8s.io/kubectl v0.0.0
 	k8s.io/kubernetes v1.36.4
 )
 
@@ -199,6 +201,7 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a // indirect
 	k8s.io/kube-proxy v0.0.0 // indirect
 	k8s.io/kube-scheduler v0.0.0 // indirect
+	k8s.io/kubectl v0.0.0 // indirect
 	k8s.io/kubelet v0.36.4 // indirect
 	k8s.io/metrics v0.36.4 // indirect
 	k8s.io/mount-utils v0.0.0 // indirect

@@ -1,6 +1,7 @@
-// Command kubernetes is every Kubernetes program that a local federation runs,
+// Command kubernetes is every Kubernetes server that a local federation runs,
 // in one binary: which one it is, is the name it was called by. One link step
-// and one copy of the shared packages instead of five.
+// and one copy of the shared packages instead of four. kubectl is not in it:
+// each start of it would cost what these servers initialise.
 package main
 
 import (
@@ -16,8 +17,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -33,14 +32,9 @@ func main() {
 		run(controllermanager.NewControllerManagerCommand())
 	case "kube-scheduler":
 		run(scheduler.NewSchedulerCommand())
-	case "kubectl":
-		// kubectl prints its own errors: cli.Run would print them a second time.
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			kubectlutil.CheckErr(err)
-		}
 	default:
 		fmt.Fprintf(os.Stderr, "%s: call me by the name of one of etcd, kube-apiserver, "+
-			"kube-controller-manager, kube-scheduler, kubectl\n", name)
+			"kube-controller-manager, kube-scheduler\n", name)
 		os.Exit(2)
 	}
 }
