@@ -1,6 +1,11 @@
 """What every test may ask for, and the order they come in."""
 
+import asyncio
+from collections.abc import Callable, Mapping
+
 import pytest
+
+from tests.virtual_time import VirtualTimeLoop
 
 pytest_plugins = ["localfed.fixtures"]
 
@@ -13,3 +18,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _turn(item: pytest.Item) -> int:
     marker = item.get_closest_marker("last")
     return int(marker.args[0]) if marker else 0
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Give each asynchronous test its event loop: one with a virtual clock where the test is marked so."""
+    return {"loop": VirtualTimeLoop if item.get_closest_marker("virtual_time") else asyncio.new_event_loop}

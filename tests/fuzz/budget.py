@@ -1,18 +1,17 @@
 """How many examples a test gets."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
 
-TIMES = float(os.environ.get("FEDQUOTA_FUZZ", "1"))
+from tests.budget import scaled
 
 
 def examples(count: int) -> Callable[[Any], Any]:
     """So many examples, or as many more as the environment asks for. No deadline: that would be a word about speed."""
     return settings(
-        max_examples=max(1, int(count * TIMES)),
+        max_examples=scaled(count),
         deadline=None,
         # Documents are large, and making one smaller takes minutes: what was found is shown as it was found.
         phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -67,7 +67,7 @@ def read(charge: dict[str, str]) -> dict[str, int]:
     return {name: rational.nano(text) for name, text in charge.items()}
 
 
-@examples(60)
+@examples(20)
 @given(replicas=st.integers(0, 10_000), request=REQUESTS, clusters=CLUSTERS)
 def test_a_new_binding(replicas: int, request: dict[str, str | int], clusters: list[dict[str, Any]]) -> None:
     document = binding(replicas=replicas, clusters=clusters, replicaRequirements={"resourceRequest": request})
@@ -83,7 +83,7 @@ def test_a_new_binding(replicas: int, request: dict[str, str | int], clusters: l
         assert all(read(charge) == expected for charge in answer.charges.values())
 
 
-@examples(30)
+@examples(10)
 @given(st.integers(0, 5000), st.integers(0, 5000))
 def test_a_change(replicas: int, given_away: int) -> None:
     """Only what grows is charged, and then the whole of it."""
@@ -97,7 +97,7 @@ def test_a_change(replicas: int, given_away: int) -> None:
     assert all(read(charge) == expected for charge in answer.charges.values())
 
 
-@examples(80)
+@examples(25)
 @given(st.data())
 def test_whatever_is_wrong_with_it(data: st.DataObject) -> None:
     """Where Python reads the twisted binding at all, and it is let through, it was charged with what it says."""

@@ -115,7 +115,7 @@ def read_or_refused(read: Callable[[bytes], Any], body: bytes, *errors: type[Exc
         return None
 
 
-@examples(150)
+@examples(40)
 @given(twisted([QUOTA, QUOTA["spec"], {**QUOTA, "status": None}]))
 def test_quotas(document: Any) -> None:  # noqa: ANN401
     account = read_or_refused(decode_quota, encode(document), QuotaError)
@@ -129,7 +129,7 @@ def test_quotas(document: Any) -> None:  # noqa: ANN401
     waiting.merge((), waiting.read(account.beside.status))  # type: ignore[attr-defined]
 
 
-@examples(150)
+@examples(40)
 @given(twisted([BINDING]))
 def test_bindings(document: Any) -> None:  # noqa: ANN401
     found = read_or_refused(codec.decode_stored_binding, encode(document), codec.CodecError)
@@ -141,32 +141,32 @@ def test_bindings(document: Any) -> None:  # noqa: ANN401
         mirror.delete(found)
 
 
-@examples(60)
+@examples(20)
 @given(twisted([POD]))
 def test_pods(document: Any) -> None:  # noqa: ANN401
     read_or_refused(codec.decode_pod, encode(document), codec.CodecError)
 
 
-@examples(50)
+@examples(15)
 @given(twisted([work(deployment(), deployment())]))
 def test_works(document: Any) -> None:  # noqa: ANN401
     read_or_refused(codec.decode_work, encode(document), codec.CodecError)
 
 
-@examples(50)
+@examples(15)
 @given(twisted([CLUSTER]))
 def test_clusters(document: Any) -> None:  # noqa: ANN401
     read_or_refused(clusters.decode, encode(document), codec.CodecError)
 
 
-@examples(60)
+@examples(20)
 @given(st.one_of(twisted([LEGACY]).map(encode).map(lambda body: body.decode(errors="replace")), st.text()))
 def test_legacies(text: str) -> None:
     found = legacies.decode(text)
     assert found is None or isinstance(found, Legacy)
 
 
-@examples(60)
+@examples(20)
 @given(st.one_of(twisted([json.loads(STAMP.encode())]).map(encode).map(lambda body: body.decode(errors="replace"))))
 def test_stamps(text: str) -> None:
     found = stamp.decode(text)
@@ -192,7 +192,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-@examples(60)
+@examples(20)
 @given(st.data())
 def test_a_watch_goes_on_past_whatever_is_stored(data: st.DataObject) -> None:
     """Everything that has the metadata which API servers give is passed on or reported, and the next is seen."""
@@ -236,7 +236,7 @@ def test_a_reservation_that_somebody_wrote(field: str) -> None:
         read_or_refused(decode_quota, encode(document), QuotaError)
 
 
-@examples(50)
+@examples(15)
 @given(twisted([LEASE]))
 def test_leases(document: Any) -> None:  # noqa: ANN401
     read_or_refused(lease.decode, encode(document), lease.LeaseError)

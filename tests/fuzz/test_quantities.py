@@ -43,7 +43,7 @@ def expected(text: str) -> int:
     return 0 if is_zero else -1 if mantissa.startswith("-") else 1
 
 
-@examples(300)
+@examples(75)
 @given(TEXT)
 def test_any_text_is_read_exactly_or_refused(text: str) -> None:
     found = outcome(text)
@@ -56,7 +56,7 @@ def test_any_text_is_read_exactly_or_refused(text: str) -> None:
     assert parse(str(found)) == found or found.format.value == "BinarySI"
 
 
-@examples(60)
+@examples(20)
 @given(ANY_JSON)
 def test_any_json_value_is_read_or_refused(value: Any) -> None:  # noqa: ANN401
     outcome(value, from_json)
@@ -64,7 +64,7 @@ def test_any_json_value_is_read_or_refused(value: Any) -> None:  # noqa: ANN401
         outcome(value)
 
 
-@examples(40)
+@examples(15)
 @given(st.lists(NEAR.filter(lambda text: outcome(text) is not None), max_size=8), st.integers(0, 2**31))
 def test_sums_and_products_are_exact_and_come_back(texts: list[str], count: int) -> None:
     amounts = [parse(text) for text in texts]

@@ -50,27 +50,27 @@ def _uid(body: bytes) -> str:
     return msgspec.json.decode(body, type=Review).request.uid
 
 
-@examples(50)
+@examples(15)
 @given(st.sampled_from(PATHS), st.binary(max_size=300))
 def test_any_bytes(path: str, body: bytes) -> None:
     assert checked(path, body).status == 400
 
 
-@examples(40)
+@examples(15)
 @given(st.sampled_from(PATHS), ANY_JSON)
 def test_any_json(path: str, value: Any) -> None:  # noqa: ANN401
     for place in ((), ("request",), ("request", "object"), ("request", "oldObject")):
         checked(path, encode(put(REVIEWS[path][-1], place, value)))
 
 
-@examples(250)
+@examples(60)
 @given(st.data())
 def test_reviews_with_something_wrong(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(PATHS))
     checked(path, encode(data.draw(twisted(REVIEWS[path]))))
 
 
-@examples(150)
+@examples(40)
 @given(st.data())
 def test_objects_with_something_wrong(data: st.DataObject) -> None:
     """The envelope is as it should be: what is wrong is in the objects, where the hooks look."""

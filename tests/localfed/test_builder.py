@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import IO
 
 import psutil
 import pytest
@@ -31,9 +32,9 @@ SLOW = HELLO.replace('import "fmt"', 'import "fmt"\nimport _ "net/http"')
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Go's cache, shared by the tests that do not care how long compiling takes."""
-    return tmp_path_factory.mktemp("gocache")
+def compiled() -> Path:
+    """Go's cache for tests that do not care how long compiling takes; it keeps the standard library between runs."""
+    return cache.directory() / "gocache-of-tests"
 
 
 @pytest.fixture
@@ -196,15 +197,46 @@ def nothing_compiled(tmp_path: Path, module: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("GOCACHE", str(tmp_path / "gocache"))
 
 
-@pytest.mark.usefixtures("nothing_compiled")
-def test_two_builders_at_once_build_once(module: Path) -> None:
-    builders = [start_builder(module) for _ in range(2)]
-    said = [one.communicate(timeout=300) for one in builders]
-    assert [one.returncode for one in builders] == [0, 0]
-    assert len({out.split("\n", 1)[1] for out, _ in said}) == 1
-    errors = [err for _, err in said]
-    assert sum("building hello" in err for err in errors) == 1
-    assert sum("waiting for the build of hello" in err for err in errors) == 1
+def test_two_builders_at_once_build_once(
+    module: Path, guard: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = compiler_behind_a_gate(tmp_path, guard, monkeypatch)
+    with start_builder(module) as first:
+        said = read_until("building hello", first)
+        with start_builder(module) as second:
+            waited = read_until("waiting for the build of hello", second)
+            gate.write_text("open")
+            assert "building" not in waited + read_all(second.stderr)
+            assert "waiting" not in said + read_all(first.stderr)
+            assert read_all(first.stdout).split()[1] == read_all(second.stdout).split()[1]
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
+def compiler_behind_a_gate(folder: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a `go` on PATH that compiles once there is a file where this says."""
+    go, gate = toolchain.find_go(program_set(folder, HELLO).oldest_go, guard), folder / "gate"
+    gated = folder / "gated" / "go"
+    gated.parent.mkdir()
+    gated.write_text(f'#!/bin/sh\n[ "$1" != build ] || until [ -e "{gate}" ]; do sleep 0.05; done\nexec "{go}" "$@"\n')
+    gated.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{gated.parent}:{os.environ['PATH']}")
+    return gate
+
+
+def read_all(stream: IO[str] | None) -> str:
+    assert stream
+    return stream.read()
+
+
+def read_until(text: str, process: subprocess.Popen[str]) -> str:
+    """Read what a process says until it says this."""
+    assert process.stderr
+    said = ""
+    while text not in said:
+        line = process.stderr.readline()
+        assert line, f"it ended without saying {text!r}: {said}"
+        said += line
+    return said
 
 
 @pytest.mark.usefixtures("nothing_compiled")

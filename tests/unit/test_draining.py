@@ -18,6 +18,8 @@ from federation_quota.pki.serving import ReloadableContext
 from tests.pki.tls import ADDRESS, client_context
 from webhook.server import Server
 
+pytestmark = pytest.mark.virtual_time
+
 
 @dataclass(frozen=True)
 class Webhook:

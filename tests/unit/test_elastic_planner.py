@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federation_quota.binding import Binding, ClusterShare, ObjectKey, TemplateRef
@@ -158,7 +158,6 @@ def told(found: Plan, tree: Tree) -> dict[str, object]:
 
 
 @given(trees(), st.sampled_from([RUNTIME, RUNTIME, RUNTIME, FAIR_SHARE]), st.booleans(), st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
 def test_one_event_at_a_time_comes_to_the_same_plan_as_from_scratch(
     given_tree: tuple[Tree, Requests], mode: str, keeps_used: bool, seed: int
 ) -> None:

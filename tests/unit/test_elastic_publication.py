@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federation_quota.elastic import publication
@@ -59,7 +59,6 @@ def ceilings(tree: Tree, stored: dict[str, Stored], name: str, resource: str) ->
 
 
 @given(trees(), st.data())
-@settings(max_examples=60, deadline=None)
 def test_no_order_of_writes_lets_siblings_admit_more_than_their_parent_has(
     given_tree: tuple[Tree, Requests], data: st.DataObject
 ) -> None:
@@ -101,7 +100,6 @@ def test_no_order_of_writes_lets_siblings_admit_more_than_their_parent_has(
 
 
 @given(trees(), st.data())
-@settings(max_examples=60, deadline=None)
 def test_in_the_end_everything_is_published(given_tree: tuple[Tree, Requests], data: st.DataObject) -> None:
     given_nodes, requests = given_tree
     tree = Tree.of([replace(node, scales_min=True) for node in given_nodes.nodes.values()], given_nodes.total)

@@ -109,6 +109,7 @@ async def test_where_nothing_can_be_read_anew_the_answer_is_later() -> None:
     assert (await ask(review(mirror), parent())).code == 429
 
 
+@in_simulated_time
 async def test_of_two_that_fit_only_one_by_one_the_second_comes_again() -> None:
     mirror = Mirror(parent())
     asked = review(mirror)
@@ -120,6 +121,7 @@ async def test_of_two_that_fit_only_one_by_one_the_second_comes_again() -> None:
     assert (await ask(asked, child("c", 4))).is_allowed
 
 
+@in_simulated_time
 async def test_whichever_replica_let_the_first_through_the_second_comes_again() -> None:
     shelf = Shelf()
     here, there = Mirror(parent()), Mirror(parent())
@@ -131,6 +133,7 @@ async def test_whichever_replica_let_the_first_through_the_second_comes_again() 
     assert (await ask(second, child("b", 6))).code == 422
 
 
+@in_simulated_time
 async def test_what_may_not_go_is_still_there() -> None:
     """A deletion that was let through may be refused by somebody else: its room is given to nobody yet."""
     mirror = Mirror(parent(), child("a", 6))
@@ -141,6 +144,7 @@ async def test_what_may_not_go_is_still_there() -> None:
     assert (await ask(asked, child("b", 6))).is_allowed
 
 
+@in_simulated_time
 async def test_what_is_struck_off_is_known_to_whoever_is_behind() -> None:
     shelf = Shelf()
     here, there = Mirror(parent()), Mirror(parent())
@@ -192,6 +196,7 @@ async def test_a_dry_run_leaves_nothing_behind() -> None:
     assert (await ask(asked, child("b", 6))).is_allowed
 
 
+@in_simulated_time
 async def test_a_child_does_not_slip_below_a_parent_that_is_being_deleted() -> None:
     asked = review(Mirror(parent()))
     assert (await ask(asked, None, parent())).is_allowed
@@ -359,6 +364,7 @@ async def test_a_namespace_is_labelled_into_one_quota_at_most() -> None:
     assert (await asked(labelling("n", both, {**both, "note": "x"}), soon())).is_allowed
 
 
+@in_simulated_time
 async def test_a_namespace_waits_for_a_quota_that_is_under_way() -> None:
     mirror, shared = Mirror(BLUE), Shared()
     assert (await ask(review(mirror, shared), BIG)).is_allowed

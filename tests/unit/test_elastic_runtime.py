@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from federation_quota.elastic.division import apportion, divide
@@ -328,7 +328,6 @@ def test_apportioning_adds_up_and_nobody_is_off_by_a_whole_step(total: int, weig
 
 
 @given(st.integers(0, 99), st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS, st.booleans()), min_size=1, max_size=5))
-@settings(max_examples=50)
 def test_weights_count_by_proportion_alone(total: int, siblings: list[tuple[int, int, int, bool]]) -> None:
     mins, wants, weights, lends = (list(column) for column in zip(*siblings, strict=True))
     assert divide(total, mins, wants, weights, lends) == divide(total, mins, wants, [7 * w for w in weights], lends)

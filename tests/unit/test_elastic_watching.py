@@ -23,11 +23,12 @@ from federation_quota.ledger.account import Account
 from federation_quota.pod import Footprint, Workload
 from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
+from tests.budget import scaled
 from tests.unit import waiters
 from tests.unit.test_elastic_planner import told
 
 TREES = ["default", "other"]
-SEEDS = 300
+SEEDS = scaled(60)
 NAMES = ["a/q", "b/q", "c/q", "team"]
 PARENT = "dept"
 ONE = Resources.parse({"cpu": 1})

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 from unittest.mock import Mock
 
 import pytest
@@ -14,6 +15,7 @@ from federation_quota.kube import config
 from federation_quota.kube.client import Client
 from federation_quota.kube.elector import Leadership, LeadershipLostError, Timing
 from federation_quota.kube.error import ApiError, ForbiddenError, InvalidError, KubeError, NoAnswerError
+from tests.kube.eventually import eventually
 
 LONG = Timing(lease_seconds=100, renew_deadline_seconds=90.0)
 
@@ -40,8 +42,8 @@ def api() -> Api:
     return Api()
 
 
-async def lead(api: Api, leadership: Leadership, seconds: float) -> None:
-    """Everything that a leader does, for a while; each part on its own, so that none hides behind another's failure."""
+async def lead(api: Api, leadership: Leadership, until: Awaitable[object]) -> None:
+    """Everything that a leader does, until then; each part on its own, so that none hides behind another's failure."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", api.handle)
     settings = Mock(webhook_url="https://webhook", is_warning_only=False, authority=None)
@@ -51,20 +53,18 @@ async def lead(api: Api, leadership: Leadership, seconds: float) -> None:
         candidate._leadership = leadership
         parts = [candidate._lead(leadership), candidate._authority.run(), candidate._sweep(), candidate._wake()]
         tasks = [asyncio.create_task(part) for part in parts]
-        _, running = await asyncio.wait(tasks, timeout=seconds)
-        for task in running:
+        await until
+        for task in tasks:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait(tasks)
 
 
 async def test_a_leader_writes(api: Api) -> None:
-    await lead(api, Leadership(1, asyncio.get_running_loop().time(), LONG, asyncio.get_running_loop().time), 1.0)
-    assert {
-        "customresourcedefinitions",
-        "flowschemas",
-        "system",
-    } <= api.written  # the last is a Secret of that namespace
+    term = Leadership(1, asyncio.get_running_loop().time(), LONG, asyncio.get_running_loop().time)
+    # The last is a Secret of that namespace.
+    written = {"customresourcedefinitions", "flowschemas", "system"}
+    await lead(api, term, eventually(lambda: written <= api.written, "what a leader writes"))
 
 
 class Trouble:
@@ -96,5 +96,6 @@ async def test_a_refusal_is_final(refusal: KubeError) -> None:
 
 
 async def test_one_whose_term_is_over_writes_nothing(api: Api) -> None:
-    await lead(api, Leadership(1, asyncio.get_running_loop().time() - 91, LONG, asyncio.get_running_loop().time), 1.0)
+    term = Leadership(1, asyncio.get_running_loop().time() - 91, LONG, asyncio.get_running_loop().time)
+    await lead(api, term, asyncio.sleep(1.0))
     assert api.written == set()

@@ -14,6 +14,7 @@ from federation_quota.ledger.view import Entry, Tombstone, View
 from federation_quota.quantity import ZERO, Quantity
 from federation_quota.resources import NOTHING, Resources
 from federation_quota.scope import EVERYTHING
+from tests.budget import scaled
 from tests.unit.accounts import CLAIMS, RESOURCES, SELECTORS, claim, of_class
 
 Key = tuple[str, str]
@@ -176,7 +177,7 @@ class Watching(RuleBasedStateMachine):
 
 
 TestWatching = Watching.TestCase
-TestWatching.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestWatching.settings = settings(max_examples=scaled(15), stateful_step_count=30, deadline=None)
 
 
 def test_an_empty_view_has_spent_nothing() -> None:

@@ -3,14 +3,15 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from federation_quota.accounting.answer import Allowed, Denied, Later
 from federation_quota.accounting.settler import Settler
-from federation_quota.ledger import advance
+from federation_quota.ledger import advance, level
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.advance import Terms
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.judging import Books
-from federation_quota.ledger.level import MOST_NAMES
 from federation_quota.ledger.settling import Expiry
 from federation_quota.limits import usage
 from federation_quota.limits.hierarchy import ROOT
@@ -210,9 +211,12 @@ async def test_of_a_replica_that_died_one_look_serves_everybody() -> None:
 
 
 @in_simulated_time
-async def test_of_more_nodes_than_a_status_can_hold_no_more_is_spent_than_was_taken() -> None:
+async def test_of_more_nodes_than_a_status_can_hold_no_more_is_spent_than_was_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What is under way on many of them is stored as if it were on all: more than there may be room for."""
-    *leaves, last = (f"team-{number}" for number in range(4 * MOST_NAMES))
+    monkeypatch.setattr(level, "MOST_NAMES", 16)
+    *leaves, last = (f"team-{number}" for number in range(64))
     entries = {leaf: [limited("ann", cpu=8)] for leaf in (*leaves, last)}
     known = schemes({**entries, ROOT: [limited("ann", cpu=100_000)]}, (*leaves, last))
     store = Bookstore()

@@ -6,6 +6,7 @@ import pytest
 
 from federation_quota.elastic.quota import COMPOSITE, ELASTIC
 from federation_quota.kube.quotas import QUOTA_TREES
+from tests.conformance.bookstore import in_simulated_time
 from tests.unit.forests import Mirror, Shared, Shelf
 from tests.unit.test_elastic_review import Object, ask, quota, review
 
@@ -156,6 +157,7 @@ async def test_a_wildcard_that_allows_more_than_somebody_has_above_is_told() -> 
     )
 
 
+@in_simulated_time
 async def test_of_two_limits_that_fit_only_one_by_one_the_second_comes_again_through_whichever_replica() -> None:
     shelf = Shelf()
     here, there = Mirror(dept()), Mirror(dept())

@@ -1,6 +1,7 @@
 """The log: stable names, one pipe, and nothing in it that should not be."""
 
 import ast
+import functools
 import io
 import json
 import logging
@@ -22,15 +23,18 @@ ROOT = Path(__file__).resolve().parents[2]
 METHODS = {"debug", "info", "warning", "error", "critical", "exception", "log"}
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
+@functools.cache
+def calls() -> list[tuple[str, ast.Call]]:
     """Every call of a logger in the product."""
+    found = []
     for package in ("federation_quota", "controllers", "webhook"):
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
                     receiver = ast.unparse(node.func.value).split(".")[-1]
                     if receiver in ("log", "_log", "review_log", "get_logger()"):
-                        yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+                        found.append((f"{path.relative_to(ROOT)}:{node.lineno}", node))
+    return found
 
 
 def event(call: ast.Call) -> str:

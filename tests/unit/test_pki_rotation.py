@@ -21,6 +21,7 @@ from federation_quota.pki.rotation import (
     Store,
     next_step,
 )
+from tests.budget import scaled
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -208,7 +209,7 @@ TIMES = st.integers(-200, 500).map(lambda days: NOW + DAY * days)
     hooks=st.lists(SOME, min_size=1, max_size=3),
     now=TIMES,
 )
-@settings(max_examples=300)
+@settings(max_examples=scaled(60))
 def test_whatever_the_state_nobody_signs_before_every_hook_trusts_it_and_no_unexpired_trust_is_dropped(
     signing: Authority | None,
     following: Authority | None,
