@@ -24,6 +24,7 @@ _JSON = "application/json"
 _MERGED = "application/merge-patch+json"
 _APPLIED = "application/apply-patch+yaml"
 _ANSWER_SECONDS = 60.0
+TRIES = 60  # after answers of 429, each with a second's pause
 
 
 class RefusedError(FederationError):
@@ -140,9 +141,16 @@ class _Cluster:
             maxsize=4,
             ssl_context=_trust(server, user),
             timeout=_ANSWER_SECONDS,
+            # An idle connection may be closed as it is used again; who is asked to come later does, as kubectl does.
             retries=urllib3.Retry(
-                connect=0, read=1, redirect=0
-            ),  # an idle connection may be closed as it is used again
+                connect=0,
+                read=1,
+                redirect=0,
+                status=TRIES,
+                status_forcelist=[429],
+                allowed_methods=None,
+                raise_on_status=False,
+            ),
         )
         self._kinds: dict[str, Kind] = {}
 

@@ -17,7 +17,8 @@ from localfed.federation import Federation
 from tests.federation.grove import Grove, Object, growing
 from tests.federation.test_monitoring import WEBHOOKS, Scrape
 
-pytestmark = pytest.mark.federation
+# While so many changes are under way, everybody's namespaces and quotas have to wait.
+pytestmark = [pytest.mark.federation, pytest.mark.alone]
 
 HOOK = hooks.VALIDATE_ELASTIC.removeprefix("/")
 # The API server keeps up to 25 idle connections to a webhook, and after a restart all of them may lead to one replica.

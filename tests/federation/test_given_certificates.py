@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from localfed.api import RefusedError
 from localfed.authority import Authority
 from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
-from localfed.kubectl import KubectlError
 from localfed.quota import controllers_name
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
@@ -21,6 +21,8 @@ from tests.federation.teams import GROUP
 from tests.federation.test_concurrency import binding
 
 pytestmark = [pytest.mark.federation, pytest.mark.own]
+
+HOOKS = "federation-quota-validating"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def given(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gi
 
 def test_hooks_trust_and_serve_what_was_given(given: Given) -> None:
     federation, stage = given.federation, given.stage
-    found = federation.kubectl.json("get", "validatingwebhookconfiguration", "federation-quota-validating")
+    found = federation.api.get("validatingwebhookconfiguration", HOOKS)
     for hook in found["webhooks"]:
         assert base64.b64decode(hook["clientConfig"]["caBundle"]) == given.authority.certificate.read_bytes()
     stage.apply(quota("q", {"pods": "1"}))
@@ -82,14 +84,17 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
 
     def is_smuggled() -> bool:
         # They come back by themselves, every ten seconds: that may be just now.
-        hooks = "federation-quota-validating"
-        federation.kubectl("delete", "--ignore-not-found", "validatingwebhookconfiguration", hooks)
+        federation.kubectl("delete", "--ignore-not-found", "validatingwebhookconfiguration", HOOKS)
         try:
             stage.apply(binding("smuggled", "default", 3))
             leafy.apply(given_at_once("smuggled-too", "leafy", 3))
-        except KubectlError:
+        except RefusedError:
             return False
         return True
+
+    def are_back() -> bool:
+        found = federation.api.list("validatingwebhookconfigurations")
+        return HOOKS in [one["metadata"]["name"] for one in found]
 
     stage.apply(quota("alarmed", {"pods": "2"}))
     stage.quota_active("alarmed")
@@ -117,6 +122,7 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
     [line] = told("leafy/own")
     assert '"binding": "smuggled-too"' in line
     assert '"namespace": "leafy"' in line
+    eventually(are_back, what="the hooks are back for others")
 
 
 def given_at_once(name: str, namespace: str, replicas: int) -> dict[str, Any]:
