@@ -157,6 +157,7 @@ def _status(federation: Federation, group: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.alone
 def test_whoever_has_no_quota_is_in_the_default_group(federation: Federation, stage: Stage) -> None:
     group = f"{stage.namespace}-rest"
     with default_group(federation, group):
