@@ -67,6 +67,7 @@ def members(stage: Stage) -> Members:
     return Members(stage)
 
 
+@pytest.mark.alone  # others have clusters that are not ready
 def test_pods_made_in_a_member_are_seen_at_once_as_kubernetes_counts_them(members: Members) -> None:
     stage = members.stage
     stage.apply(quota("q", {"cpu": "4", "pods": "20"}))

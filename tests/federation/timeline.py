@@ -17,9 +17,9 @@ from typing import Any
 
 from tests.federation.stage import Stage
 
-# How long it may take from quota being freed to what waited for it being stored: the project's own promise, and what a
-# machine that is far too busy may be given instead.
-ARRIVAL_SECONDS = float(os.environ.get("ARRIVAL_SECONDS", "1"))
+# How long it may take from quota being freed to what waited for it being stored: sooner than the patrol would come by,
+# however busy the machine is. The promise is a second, which the nightly run holds it to on a quiet machine.
+ARRIVAL_SECONDS = float(os.environ.get("ARRIVAL_SECONDS", "20"))
 
 
 @dataclass(frozen=True)
