@@ -30,7 +30,7 @@ LANES = (
     Lane(
         "shared",
         (*ON_THE_FEDERATION, "-m", "federation and not alone and not own"),
-        workers=6,
+        workers=4,
         needs_federation=True,
     ),
     Lane("own", ("tests", "-m", "own"), workers=2, distribution="loadfile"),  # what a module starts is started once
