@@ -59,7 +59,7 @@ class Timeline:
                 self.events.append(Seen(time.monotonic(), event["type"], event["object"]))
             self._news.notify_all()
 
-    def wait(self, condition: Callable[[Seen], bool], what: str, within_seconds: float = 30, since: int = 0) -> Seen:
+    def wait(self, condition: Callable[[Seen], bool], what: str, within_seconds: float = 120, since: int = 0) -> Seen:
         """The first event that fulfils it, among those there are and those to come."""
         deadline = time.monotonic() + within_seconds
         with self._news:
