@@ -86,7 +86,7 @@ def _values() -> list[tuple[str, str, str]]:
 def main() -> None:
     """Write them, or say whether they are up to date."""
     with Guard() as guard:
-        helm = programs.provide(programs.HELM, guard) / "helm"
+        helm = programs.provide_helm(guard)
     for path, text in ((ACCESS, access(helm)), (VALIDATORS_ACCESS, validators(helm)), (README, readme())):
         if "--check" not in sys.argv:
             path.write_text(text)

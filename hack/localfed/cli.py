@@ -139,14 +139,23 @@ def logs(directory: Path, follow: bool, name: str) -> None:
 
 @cli.command()
 @click.option("--into", type=click.Path(path_type=Path), help="Copy the programs there, for FEDERATION_BIN_DIR.")
-def build(into: Path | None) -> None:
-    """Build all programs now, instead of when first needed."""
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(list(programs.GROUPS)),
+    help="Build these sets alone; may be repeated. Default: federation and chart.",
+)
+def build(into: Path | None, only: tuple[str, ...]) -> None:
+    """Build programs now, instead of when first needed."""
+    named = [wanted for name in only or ("federation", "chart") for wanted in programs.GROUPS[name]]
+    wanted = list({one.name: one for one in named}.values())  # each once
     with interruptible(), Guard() as guard:
-        for wanted in (programs.KUBERNETES, programs.KWOK, programs.KARMADA, *programs.CHART):
-            folder = programs.provide(wanted, guard)
-            if into:
+        folders = programs.provide_all(wanted, guard)
+        if into:
+            for folder in folders:
                 shutil.copytree(folder, into, symlinks=True, dirs_exist_ok=True)
-    say(f"all programs are in {into}" if into else "all programs are built")
+    names = ", ".join(one.name for one in wanted)
+    say(f"{names}: all programs are in {into}" if into else f"{names}: all programs are built")
 
 
 def main() -> None:

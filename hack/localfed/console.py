@@ -1,5 +1,6 @@
 """What people see while they wait: progress on standard error, results on standard output."""
 
+import shutil
 import sys
 import time
 
@@ -20,16 +21,18 @@ class Progress:
         """Tell how far it is; cheap enough to call for every item."""
         now = time.monotonic()
         if self._is_terminal:
-            print(f"\r\033[K  {detail} ({_duration(now - self._began)})", end="", file=sys.stderr, flush=True)
+            line = f"  {detail} ({duration(now - self._began)})"
+            # A line that wraps could not be rewritten.
+            print(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
         elif now - self._last_line >= self.LINE_EVERY_SECONDS:
             self._last_line = now
-            say(f"  {detail} ({_duration(now - self._began)})")
+            say(f"  {detail} ({duration(now - self._began)})")
 
     def done(self, detail: str = "done") -> None:
         """Close the step with how long it took."""
         if self._is_terminal:
             print("\r\033[K", end="", file=sys.stderr)
-        say(f"  {detail} in {_duration(time.monotonic() - self._began)}")
+        say(f"  {detail} in {duration(time.monotonic() - self._began)}")
 
 
 def say(line: str) -> None:
@@ -37,6 +40,7 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time span, for people: `3:10` or `4.2 s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02d}" if minutes else f"{seconds:.1f} s"

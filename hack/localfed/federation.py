@@ -151,7 +151,9 @@ class Federation:
         """From nothing. What an `up` that crashed here left behind is cleared away first."""
         self._stop()
         self.directory.clear()
-        folders = {wanted.name: str(programs.provide(wanted, guard)) for wanted in topology.program_sets(shape)}
+        sets = topology.program_sets(shape)
+        built = programs.provide_all(sets, guard)
+        folders = {wanted.name: str(folder) for wanted, folder in zip(sets, built, strict=True)}
         state = State(shape, ports.take(topology.port_names(shape), self.directory.path), folders)
         self.directory.save(state)
         try:

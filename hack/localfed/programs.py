@@ -7,7 +7,9 @@ user's cache; or taken from the folder that FEDERATION_BIN_DIR names, after a lo
 import hashlib
 import os
 import re
+import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +58,11 @@ class ProgramSet:
     def programs(self) -> list[str]:
         """The names the programs go by."""
         return [name for names in self.packages.values() for name in names]
+
+    def executable(self, package: str) -> str:
+        """What `go build` calls the program of that package."""
+        match = re.search(r"^module (\S+)", self._go_mod(), re.MULTILINE)
+        return Path(match[1] if match and package == "." else package).name
 
     @property
     def key(self) -> str:
@@ -174,17 +181,41 @@ PROMETHEUS_OPERATOR = ProgramSet(
     },
 )
 
+# Kubernetes first: the next set compiles while Kubernetes links. kwok last: most of it is compiled with Kubernetes.
+FEDERATION = (KUBERNETES, KARMADA, KWOK)
 # The chart's, and no part of a federation.
 CHART = (HELM, CERT_MANAGER, PROMETHEUS_OPERATOR)
+
+GROUPS: dict[str, tuple[ProgramSet, ...]] = {
+    "federation": FEDERATION,
+    "chart": CHART,
+    **{one.name: (one,) for one in (*FEDERATION, *CHART, KOORDINATOR)},
+}
+"""What `hack/federation build --only` names."""
 
 
 def provide(wanted: ProgramSet, guard: Guard) -> Path:
     """The folder with the set's programs, built first if need be."""
+    return provide_all([wanted], guard)[0]
+
+
+def provide_all(wanted: Sequence[ProgramSet], guard: Guard) -> list[Path]:
+    """The folders with the sets' programs, in the same order; what is missing is built in one go."""
     if given := os.environ.get("FEDERATION_BIN_DIR"):
-        return _given(wanted, Path(given).expanduser().resolve())
-    folder = cache.directory() / "bin" / wanted.key
-    builder.build(wanted, folder, guard)
-    return folder
+        return [_given(one, Path(given).expanduser().resolve()) for one in wanted]
+    folders = [cache.directory() / "bin" / one.key for one in wanted]
+    builder.build(list(zip(wanted, folders, strict=True)), guard)
+    return folders
+
+
+def provide_helm(guard: Guard) -> Path:
+    """The helm program: the machine's own where it is of the pinned major version, else built first if need be."""
+    own = shutil.which("helm")
+    if own and "FEDERATION_BIN_DIR" not in os.environ:
+        said = _said_version(Path(own), HELM.version_arguments["helm"])
+        if said.startswith(HELM.version.split(".")[0] + "."):
+            return Path(own)
+    return provide(HELM, guard) / "helm"
 
 
 def _given(wanted: ProgramSet, folder: Path) -> Path:

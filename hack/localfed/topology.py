@@ -142,10 +142,10 @@ def port_names(shape: Shape) -> list[str]:
 
 
 def program_sets(shape: Shape) -> list[programs.ProgramSet]:
-    """The programs that a federation of that shape runs."""
+    """The programs that a federation of that shape runs, in the order in which they are best built."""
     sets = [programs.KUBERNETES]
-    if shape.nodes:
-        sets.append(programs.KWOK)
     if shape.karmada:
         sets.append(programs.KARMADA)
+    if shape.nodes:
+        sets.append(programs.KWOK)  # most of it is compiled with Kubernetes
     return sets

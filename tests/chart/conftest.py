@@ -18,8 +18,8 @@ NAMESPACE = "federation-quota-system"
 def helm(guard: Guard, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Helm:
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():  # the first build takes minutes: let it be seen
-        folder = programs.provide(programs.HELM, guard)
-    return Helm(folder / "helm", tmp_path_factory.mktemp("helm"))
+        program = programs.provide_helm(guard)
+    return Helm(program, tmp_path_factory.mktemp("helm"))
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,9 @@ var version = "unset"
 func main() { fmt.Println("hello", version) }
 """
 
+# Pulls in much of the standard library: its compiler is still busy when another set's has failed.
+SLOW = HELLO.replace('import "fmt"', 'import "fmt"\nimport _ "net/http"')
+
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -43,11 +46,11 @@ def module(tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return folder
 
 
-def program_set(module: Path, source: str, **others: object) -> ProgramSet:
+def program_set(module: Path, source: str, name: str = "hello", **others: object) -> ProgramSet:
     (module / "main.go").write_text(source)
     (module / "go.mod").write_text("module example/hello\n\ngo 1.21\n")
     return HelloSet(
-        name="hello",
+        name=name,
         folder=str(module),
         origin="example/origin",
         packages={".": ("hello", "world")},
@@ -96,6 +99,48 @@ def test_a_failed_build_names_the_line_the_log_and_the_way_on_and_leaves_nothing
     assert ready_folders() == []
 
 
+def second_module(module: Path) -> Path:
+    other = module.with_name("other")
+    other.mkdir(exist_ok=True)
+    return other
+
+
+def test_several_sets_are_built_in_one_go_each_in_a_folder_of_its_own(
+    module: Path, guard: Guard, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sets = [
+        program_set(module, HELLO),
+        program_set(second_module(module), HELLO.replace("hello", "good day"), name="other"),
+    ]
+    folders = programs.provide_all(sets, guard)
+    said = [subprocess.run([one / "hello"], capture_output=True, text=True, check=True).stdout for one in folders]
+    assert said == ["hello v1.2.3\n", "good day v1.2.3\n"]
+    assert [one.name.partition("-v")[0] for one in folders] == ["hello", "other"]
+    assert "building hello v1.2.3, other v1.2.3 (once;" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("broken", ["hello", "other"])
+def test_a_set_that_fails_ends_the_others_with_one_clear_line(module: Path, guard: Guard, broken: str) -> None:
+    sets = [
+        program_set(folder, HELLO.replace("fmt.Println", "fmt.Prontln") if name == broken else SLOW, name=name)
+        for name, folder in (("hello", module), ("other", second_module(module)))
+    ]
+    with pytest.raises(FederationError, match=rf"^building {broken} v1\.2\.3 failed .*undefined: fmt\.Prontln"):
+        programs.provide_all(sets, guard)
+    assert not marker.find(marker.RUN, guard.run), "a compiler was left running"
+    assert ready_folders(f"{broken}-*") == []
+
+
+def test_a_set_that_was_built_before_is_not_built_again_with_the_others(
+    module: Path, guard: Guard, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, second = program_set(module, HELLO), program_set(second_module(module), HELLO, name="other")
+    folder = programs.provide(first, guard)
+    capfd.readouterr()
+    assert programs.provide_all([second, first], guard)[1] == folder
+    assert "building other v1.2.3 (once;" in capfd.readouterr().err
+
+
 def test_too_little_space_is_said_before_anything_is_compiled(module: Path, guard: Guard) -> None:
     with pytest.raises(FederationError, match=r"needs about 1e\+09 GiB, and \S+ has [\d.]+ GiB free"):
         programs.provide(program_set(module, HELLO, space_gib=1e9), guard)
@@ -125,11 +170,12 @@ from pathlib import Path
 from localfed import programs
 from localfed.guard import Guard
 from localfed.interruption import interruptible
-from tests.localfed.test_builder import HELLO, program_set
-wanted = program_set(Path(sys.argv[1]), HELLO)
+from tests.localfed.test_builder import HELLO, program_set, second_module
+module = Path(sys.argv[1])
+sets = [program_set(module, HELLO), program_set(second_module(module), HELLO, name="other")]
 with interruptible(), Guard() as guard:
     print(guard.run, flush=True)
-    print(programs.provide(wanted, guard), flush=True)
+    print(*programs.provide_all(sets, guard), flush=True)
 """
 
 
@@ -155,7 +201,7 @@ def test_two_builders_at_once_build_once(module: Path) -> None:
     builders = [start_builder(module) for _ in range(2)]
     said = [one.communicate(timeout=300) for one in builders]
     assert [one.returncode for one in builders] == [0, 0]
-    assert len({out.split()[1] for out, _ in said}) == 1
+    assert len({out.split("\n", 1)[1] for out, _ in said}) == 1
     errors = [err for _, err in said]
     assert sum("building hello" in err for err in errors) == 1
     assert sum("waiting for the build of hello" in err for err in errors) == 1
@@ -192,9 +238,9 @@ def names(processes: list[psutil.Process]) -> list[str]:
     return found
 
 
-def ready_folders() -> list[Path]:
+def ready_folders(names: str = "*-v1.2.3-*") -> list[Path]:
     cache = Path(os.environ["XDG_CACHE_HOME"]) / "federation-quota" / "bin"
-    return [path for path in cache.glob("hello-*") if path.is_dir() and not path.name.endswith(".part")]
+    return [path for path in cache.glob(names) if path.is_dir() and not path.name.endswith(".part")]
 
 
 def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: Guard) -> None:

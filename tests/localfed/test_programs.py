@@ -50,6 +50,38 @@ def test_another_patch_of_the_same_minor_is_taken(folder: Path, guard: Guard) ->
     assert programs.provide(programs.KUBERNETES, guard) == folder
 
 
+def put_helm(folder: Path, says: str) -> Path:
+    program = folder / "helm"
+    program.write_text(f"#!/bin/sh\necho {says}\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_a_helm_of_the_same_major_version_on_the_path_is_used_as_it_is(
+    tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDERATION_BIN_DIR", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = put_helm(tmp_path, f"{programs.HELM.version.split('.')[0]}.0.0+gabcdef")
+    assert programs.provide_helm(guard) == program
+
+
+@pytest.mark.parametrize("says", ["v2.17.0", "v40.0.0", "4", "nothing of the kind", ""])
+def test_any_other_helm_on_the_path_is_passed_over(
+    tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch, says: str
+) -> None:
+    monkeypatch.delenv("FEDERATION_BIN_DIR", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    put_helm(tmp_path, says)
+    monkeypatch.setattr(programs, "provide", lambda wanted, _guard: Path("built") / wanted.name)
+    assert programs.provide_helm(guard) == Path("built/helm/helm")
+
+
+def test_every_set_can_be_built_by_its_name() -> None:
+    assert set(programs.GROUPS) >= {"federation", "chart", "kubernetes", "karmada", "kwok", "helm"}
+    assert programs.HELM not in programs.GROUPS["federation"], "helm is not on the way to a federation"
+
+
 def test_the_pinned_versions_are_the_ones_the_design_names() -> None:
     assert programs.KUBERNETES.version.startswith("v1.36.")
     assert programs.KARMADA.version.startswith("v1.18.")
