@@ -133,7 +133,8 @@ class Federation:
         """Ask one process to end (SIGTERM), and return when it has."""
         doomed = self.process(name)
         doomed.terminate()
-        doomed.wait(within_seconds)
+        if not marker.wait([doomed], within_seconds):
+            raise FederationError(f"{name} has not ended {within_seconds:.0f} s after it was asked to")
 
     def start(self, name: str, guard: Guard) -> None:
         """Start one process again that has ended, and return when it is ready."""
