@@ -197,7 +197,6 @@ def nothing_compiled(tmp_path: Path, module: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("GOCACHE", str(tmp_path / "gocache"))
 
 
-<<<<<<< HEAD
 def test_two_builders_at_once_build_once(
     module: Path, guard: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,17 +237,6 @@ def read_until(text: str, process: subprocess.Popen[str]) -> str:
         assert line, f"it ended without saying {text!r}: {said}"
         said += line
     return said
-=======
-@pytest.mark.usefixtures("nothing_compiled")
-def test_two_builders_at_once_build_once(module: Path) -> None:
-    builders = [start_builder(module) for _ in range(2)]
-    said = [one.communicate(timeout=300) for one in builders]
-    assert [one.returncode for one in builders] == [0, 0]
-    assert len({out.split("\n", 1)[1] for out, _ in said}) == 1
-    errors = [err for _, err in said]
-    assert sum("building hello" in err for err in errors) == 1
-    assert sum("waiting for the build of hello" in err for err in errors) == 1
->>>>>>> build
 
 
 @pytest.mark.usefixtures("nothing_compiled")
