@@ -27,7 +27,7 @@ test: env ## Everything that must hold, the real federation included; LANES="sha
 
 .PHONY: unit
 unit: env ## The fast tests alone, in parallel, without a federation, and with few seeds of the simulation
-	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -q -m "not federation and not own and not soak" --ignore=tests/federation \
+	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation and not own and not soak" --ignore=tests/federation \
 		-n logical --maxprocesses=8 --dist=worksteal
 
 .PHONY: fuzz

@@ -1,6 +1,7 @@
 """What every test may ask for, and the order they come in."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -8,6 +9,17 @@ import pytest
 from tests.virtual_time import VirtualTimeLoop
 
 pytest_plugins = ["localfed.fixtures"]
+
+
+def pytest_configure() -> None:
+    """Collect no garbage while tests are collected: all of it stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep tests and modules out of the garbage collector's rounds, which took a tenth of the run's CPU time."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

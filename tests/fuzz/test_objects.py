@@ -16,7 +16,7 @@ from federation_quota.kube import clusters, codec, lease, legacies
 from federation_quota.kube.client import Client
 from federation_quota.kube.mirrors import BindingMirror, PriorityMirror, QuotaMirror
 from federation_quota.kube.quotas import RESOURCE_BINDINGS, decode_quota
-from federation_quota.kube.reflector import Reflector
+from federation_quota.kube.reflector import Reflector, Undecodable
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
 from federation_quota.ledger.legacy import Legacy
@@ -184,8 +184,8 @@ class Server:
     connection = _Connection()
 
 
-def reflector(decode: Callable[[bytes], Any], sink: Any) -> Reflector[Any]:  # noqa: ANN401
-    return Reflector(cast(Client, Server()), RESOURCE_BINDINGS, decode=decode, sink=sink)
+def reflector(decode: Callable[[bytes], Any], sink: Any, **options: Any) -> Reflector[Any]:  # noqa: ANN401
+    return Reflector(cast(Client, Server()), RESOURCE_BINDINGS, decode=decode, sink=sink, **options)
 
 
 def _refuse(constant: str) -> None:
@@ -227,6 +227,19 @@ def test_a_watch_goes_on_past_whatever_is_stored(data: st.DataObject) -> None:
         assert (mirror.version, mirror.undecodable) == (6001, before)
 
     asyncio.run(watched())
+
+
+@pytest.mark.parametrize(("event", "was_deleted"), [("MODIFIED", False), ("DELETED", True)])
+async def test_a_watch_reports_what_cannot_be_read(event: str, was_deleted: bool) -> None:
+    reported: list[Undecodable] = []
+    sink = QuotaMirror(lambda _account: None, lambda *_deleted: None)
+    metadata = {**QUOTA["metadata"], "resourceVersion": "6000"}
+    line = encode({"type": event, "object": {**QUOTA, "metadata": metadata, "spec": {"hard": {"cpu": []}}}})
+    for told in (None, reported.append):
+        mirror = reflector(decode_quota, sink, on_undecodable=told)
+        mirror._take(line)
+        assert (mirror.version, mirror.undecodable) == (6000, 1)
+    assert [(one.name, one.was_deleted) for one in reported] == [(metadata["name"], was_deleted)]
 
 
 @pytest.mark.parametrize("field", ["charge", "base", "uid", "class", "id", "binding", "time"])

@@ -339,6 +339,15 @@ class World:
         await self._server.start_server()
         self._session = aiohttp.ClientSession()
 
+    def close(self) -> None:
+        """End the server, its client and what runs beside them."""
+        self._runner.run(self._stop())
+        self._runner.close()
+
+    async def _stop(self) -> None:
+        await self._session.close()
+        await self._server.close()
+
     def ask(self, path: str, body: bytes, binding: str = "") -> Answer:
         """The answer to a body, from quotas in which nothing is reserved."""
         return self._runner.run(self._ask(path, body, binding))
@@ -347,10 +356,10 @@ class World:
         self.api.refused.clear()
         self._changes.clear()
         for document in QUOTAS:
-            self.accountant.learn(decode_quota(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
-        self.accountant.learn(decode_elastic(json.dumps(self.api.put(copy.deepcopy(LEAF))).encode()))
+            self.accountant.learn(decode_quota(json.dumps(self.api.put(document)).encode()))
+        self.accountant.learn(decode_elastic(json.dumps(self.api.put(LEAF)).encode()))
         for document in ACCOUNTS:
-            self.accountant.learn(decode_usage(json.dumps(self.api.put(copy.deepcopy(document))).encode()))
+            self.accountant.learn(decode_usage(json.dumps(self.api.put(document)).encode()))
         url = self._server.make_url(path).with_query(timeout="3s")
         with capture_logs() as lines:
             # Far beyond what the server may take: it would be a hang.

@@ -18,8 +18,8 @@ from webhook.call import Over
 from webhook.calls import Calls, UnheardError
 
 REQUEST = Request("shop", "web", "apps/v1", "Deployment", "web", None, "", NOTHING, NOTHING, True, False, {})
-CUT_SECONDS = 0.5
-"""The limit of who is to be cut off: enough to have begun."""
+LIMIT_SECONDS = 20.0
+PassTime = Callable[[float], None]
 
 
 class Says:
@@ -64,6 +64,15 @@ def ask(
     deadline = asyncio.get_running_loop().time() + 5
     standing = Tenant(tenant, (tenant,), NOTHING)
     return host.ask(validator, REQUEST, standing, deadline=deadline, abandon=kept.append)
+
+
+async def cut_off(asking: Awaitable[Decision], has_begun: threading.Event, pass_time: PassTime) -> None:
+    """Let a call's time run out once the call has begun."""
+    call = asyncio.ensure_future(asking)
+    assert await asyncio.to_thread(has_begun.wait, 20)
+    pass_time(LIMIT_SECONDS)
+    with pytest.raises(UnheardError, match="validator says did not answer within"):
+        await call
 
 
 def counted(name: str, **labels: str) -> float:
@@ -133,18 +142,18 @@ async def test_a_thread_that_hangs_is_left_alone_and_takes_nothing_from_others()
 
 
 @pytest.mark.parametrize("kind", [Says, SaysLater])
-async def test_a_coroutine_that_hangs_is_cancelled(kind: type[Says]) -> None:
-    abandoned, ended = list[Over](), threading.Event()
+async def test_a_coroutine_that_hangs_is_cancelled(kind: type[Says], pass_time: PassTime) -> None:
+    abandoned, has_begun, ended = list[Over](), threading.Event(), threading.Event()
 
     async def hangs() -> Decision:
+        has_begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.set()
         return allow()
 
-    with pytest.raises(UnheardError, match="did not answer"):
-        await ask(Calls(CUT_SECONDS), kind(hangs), abandoned=abandoned)
+    await cut_off(ask(Calls(LIMIT_SECONDS), kind(hangs), abandoned=abandoned), has_begun, pass_time)
     await asyncio.wait(abandoned, timeout=20)
     assert abandoned[0].done()
     assert ended.is_set()
@@ -159,7 +168,7 @@ class Blocks(Says):
         return allow()
 
 
-async def test_a_coroutine_that_blocks_is_cut_off_and_holds_nobody_else() -> None:
+async def test_a_coroutine_that_blocks_is_cut_off_and_holds_nobody_else(pass_time: PassTime) -> None:
     """Neither this loop, nor the same validator's calls about others."""
     entered, release = threading.Event(), threading.Event()
     abandoned, released = list[Over](), list[bool]()
@@ -171,9 +180,7 @@ async def test_a_coroutine_that_blocks_is_cut_off_and_holds_nobody_else() -> Non
     validator = Blocks(block)
     before = counted("validator_hanging"), counted("validator_answers_total", result="cut-off")
     try:
-        with pytest.raises(UnheardError, match="validator says did not answer within"):
-            await ask(Calls(CUT_SECONDS), validator, abandoned=abandoned)
-        assert entered.is_set()
+        await cut_off(ask(Calls(LIMIT_SECONDS), validator, abandoned=abandoned), entered, pass_time)
         assert not abandoned[0].done()
         assert (counted("validator_hanging"), counted("validator_answers_total", result="cut-off")) == (
             before[0] + 1,
@@ -188,30 +195,35 @@ async def test_a_coroutine_that_blocks_is_cut_off_and_holds_nobody_else() -> Non
     assert counted("validator_hanging") == before[0]
 
 
-async def test_what_a_coroutine_began_in_a_thread_is_part_of_its_call() -> None:
-    release, abandoned = threading.Event(), list[Over]()
+async def test_what_a_coroutine_began_in_a_thread_is_part_of_its_call(pass_time: PassTime) -> None:
+    has_begun, release, abandoned = threading.Event(), threading.Event(), list[Over]()
+
+    def wait() -> None:
+        has_begun.set()
+        release.wait(60)
 
     async def waits() -> Decision:
-        await asyncio.to_thread(release.wait, 60)
+        await asyncio.to_thread(wait)
         return allow()
 
-    with pytest.raises(UnheardError, match="did not answer"):
-        await ask(Calls(CUT_SECONDS), SaysLater(waits), abandoned=abandoned)
+    await cut_off(ask(Calls(LIMIT_SECONDS), SaysLater(waits), abandoned=abandoned), has_begun, pass_time)
     assert not abandoned[0].done(), "cancelled, but what it began goes on"
     release.set()
     await asyncio.wait(abandoned, timeout=20)
     assert abandoned[0].done()
 
 
-async def test_an_answer_after_the_limit_is_none() -> None:
+async def test_an_answer_after_the_limit_is_none(pass_time: PassTime) -> None:
+    has_begun = threading.Event()
+
     async def stubborn() -> Decision:
+        has_begun.set()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         return allow()
 
     abandoned = list[Over]()
-    with pytest.raises(UnheardError, match="did not answer"):
-        await ask(Calls(CUT_SECONDS), SaysLater(stubborn), abandoned=abandoned)
+    await cut_off(ask(Calls(LIMIT_SECONDS), SaysLater(stubborn), abandoned=abandoned), has_begun, pass_time)
     assert (await abandoned[0]).allowed, "it said yes, and nobody listened"
 
 

@@ -86,6 +86,15 @@ def test_a_pod_that_comes_back_under_the_name_of_one_that_should_be_gone_counts(
     assert len(census) == 1
 
 
+def test_a_pod_that_is_seen_again_ends_when_it_was_to_end() -> None:
+    census = Census()
+    for _ in range(2):
+        census.upsert(Pod(ObjectKey("a", "web-0"), FOOTPRINTS[0], gone_at=10.0))
+    assert len(census) == 1
+    census.expire(11.0)
+    assert len(census) == 0
+
+
 def test_an_event_that_changes_nothing_is_no_news() -> None:
     told: list[Iterable[str]] = []
     census = Census(told.append)

@@ -11,7 +11,7 @@ from federation_quota.kube.client import Client
 from federation_quota.kube.resource import Resource
 from federation_quota.resources import NOTHING
 from federation_quota.validators import Context, Decision, Request, Tenant, allow, refuse
-from tests.unit.test_calls import REQUEST
+from tests.unit.test_calls import REQUEST, PassTime
 from webhook import calls
 from webhook.calls import Calls, UnheardError
 from webhook.context import FederationContext
@@ -22,11 +22,12 @@ class Server:
 
     def __init__(self) -> None:
         self.loops: list[asyncio.AbstractEventLoop] = []
-        self.is_left = asyncio.Event()
+        self.is_asked, self.is_left = asyncio.Event(), asyncio.Event()
 
     async def get(self, resource: Resource, name: str, namespace: str | None, **_: object) -> bytes:
         self.loops.append(asyncio.get_running_loop())
         if name == "stuck":
+            self.is_asked.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -55,13 +56,13 @@ class ReadsInAThread(Reads):
         return asyncio.run(super().validate(request, tenant))
 
 
-async def asked(validator: Reads, server: Server, name: str, limit_seconds: float = 20.0) -> Decision:
+async def asked(validator: Reads, server: Server, name: str) -> Decision:
     context = FederationContext(cast(Client, server), "system", {"config-map": name})
     await calls.start(validator, context)
     deadline = asyncio.get_running_loop().time() + 20
     tenant = Tenant("shop", ("shop",), NOTHING)
     abandoned: list[Any] = []
-    return await Calls(limit_seconds).ask(validator, REQUEST, tenant, deadline=deadline, abandon=abandoned.append)
+    return await Calls(20.0).ask(validator, REQUEST, tenant, deadline=deadline, abandon=abandoned.append)
 
 
 @pytest.mark.parametrize("validator", [Reads(), ReadsInAThread()])
@@ -73,8 +74,11 @@ async def test_what_is_read_is_read_on_the_webhooks_own_loop(validator: Reads) -
     assert len(server.loops) == 4
 
 
-async def test_who_is_cut_off_reads_no_longer() -> None:
+async def test_who_is_cut_off_reads_no_longer(pass_time: PassTime) -> None:
     server = Server()
+    call = asyncio.ensure_future(asked(Reads(), server, "stuck"))
+    await asyncio.wait_for(server.is_asked.wait(), 20)
+    pass_time(20)
     with pytest.raises(UnheardError, match="did not answer"):
-        await asked(Reads(), server, "stuck", limit_seconds=0.5)
+        await call
     await asyncio.wait_for(server.is_left.wait(), 20)

@@ -273,6 +273,14 @@ def test_in_a_fair_tree_what_is_beyond_a_min_gives_way_to_whoever_claims_its_own
     assert found.standings["c"].guaranteed == {"cpu": 30_000 + 15_000}
 
 
+def test_in_a_fair_tree_others_give_way_to_one_workload_at_a_time() -> None:
+    inside = leaf(80, running("old", 40), running("young", 20), running("youngest", 20))
+    first, second = binding("api", 15, held=True, priority=1), binding("batch", 10, held=True)
+    found = fair(a=inside, b=leaf(0, second), c=leaf(0, first))
+    assert displaced(found) == ["youngest"]
+    assert "for team/api of quota c" in found.displacements[0].reason
+
+
 def test_in_a_fair_tree_whoever_gave_way_does_not_take_the_place_again() -> None:
     """It is older than the one that it gave way to, and would come first."""
     own = leaf(40, running("a", 40), binding("newest", 10, held=True))

@@ -221,6 +221,12 @@ async def test_what_does_not_change_a_specification_is_not_judged_again() -> Non
     assert (await ask(review(Mirror(lost)), {**lost, "status": {"held": 1}}, lost)).is_allowed
 
 
+async def test_a_quota_that_cannot_be_read_can_be_mended() -> None:
+    """An old object that makes no sense keeps nobody from storing one that does."""
+    broken = quota(ELASTIC, "a", min={"cpu": "lots"}, parent="dept")
+    assert (await ask(review(Mirror(parent())), child("a", 1, generation=2), broken)).is_allowed
+
+
 async def test_the_default_group_is_for_workloads_and_no_parent() -> None:
     tree = quota("QuotaTree", "default", defaultGroup="rest")
     rest = quota(COMPOSITE, "rest", min={"cpu": 1})

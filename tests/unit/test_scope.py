@@ -116,6 +116,8 @@ def test_text(built: Selector, text: str) -> None:
         {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Gt", "values": ["a"]}]}},
         {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}},
         {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "NotIn", "values": []}]}},
+        {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": "a"}]}},
+        {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": [1]}]}},
         {
             "scopeSelector": {
                 "matchExpressions": [{"scopeName": "PriorityClass", "operator": "Exists", "values": ["a"]}]

@@ -69,6 +69,7 @@ def test_a_status_gives_back_what_was_written_and_the_api_takes_it() -> None:
 def test_what_cannot_be_read_is_left_out() -> None:
     good = write([waiter("web", 3)])
     assert names(read({"waiting": [{"binding": "x"}, *good, {**good[0], "charge": {"cpu": "lots"}}]})) == ["web"]
+    assert names(read({"waiting": [{**good[0], "message": 5}, *good, {**good[0], "priority": "high"}]})) == ["web"]
     assert read({}) == ()
     assert read({"waiting": None}) == ()
 
