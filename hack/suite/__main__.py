@@ -1,8 +1,8 @@
 """`python -m suite`: the whole test suite; exit code 0 where everything ran and passed."""
 
 import argparse
-import random
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,12 +25,12 @@ def main() -> int:
     """Run the lanes that are named, or all of them, on one federation."""
     parser = argparse.ArgumentParser("suite", description="The whole test suite, in lanes side by side.")
     parser.add_argument("lanes", nargs="*", metavar="LANE", help=f"of {', '.join(one.name for one in LANES)}")
-    parser.add_argument("--seed", type=int, help="of the random order, to repeat a run")
+    parser.add_argument("--seed", type=int, help="of the random order; default: the commit's own")
     options = parser.parse_args()
     lanes = [lane for lane in LANES if not options.lanes or lane.name in options.lanes]
     if unknown := set(options.lanes) - {lane.name for lane in lanes}:
         parser.error(f"there is no lane {', '.join(sorted(unknown))}")
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+    seed = _commit() if options.seed is None else options.seed
     say(f"random order with seed {seed}; logs and durations in {FOLDER.name}/")
     return run(lanes, seed)
 
@@ -52,6 +52,15 @@ def run(lanes: list[Lane], seed: int) -> int:
             _keep_logs(federation.directory.logs)
             federation.down()
     return finish(report, FOLDER)
+
+
+def _commit() -> int:
+    """A seed of the commit's own: each has another order, and whoever tests it again has the same."""
+    git = shutil.which("git")
+    if not git:
+        return 0
+    said = subprocess.run([git, "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(said.stdout[:8] or "0", 16)
 
 
 def finish(report: Report, folder: Path) -> int:

@@ -22,6 +22,7 @@ class Lane:
     distribution: str = "worksteal"  # xdist's way of giving tests to workers
     niceness: int = 0
     needs_federation: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
     after: str = ""  # the lane that must be through before this one begins
 
 
@@ -35,5 +36,11 @@ LANES = (
     ),
     Lane("own", ("tests", "-m", "own"), workers=2, distribution="loadfile"),  # what a module starts is started once
     Lane("alone", (*ON_THE_FEDERATION, "-m", "alone"), needs_federation=True, after="shared"),
-    Lane("computing", ("tests", "-m", "not federation and not own and not alone"), workers=2, niceness=10),
+    Lane(
+        "computing",
+        ("tests", "-m", "not federation and not own and not alone"),
+        workers=2,
+        niceness=10,
+        environment=(("FEDQUOTA_SEEDS", "40"),),
+    ),
 )

@@ -81,7 +81,13 @@ class Runner:
     def _launch(self, lane: Lane) -> None:
         read, write = os.pipe()
         command = ["nice", "-n", str(lane.niceness), *(lane.command or self._pytest(lane))]
-        environment = {**self._environment, events.PIPE: str(write), WHOLE: "1", "PYTHONPATH": str(HACK)}
+        environment = {
+            **self._environment,
+            **dict(lane.environment),
+            events.PIPE: str(write),
+            WHOLE: "1",
+            "PYTHONPATH": str(HACK),
+        }
         with (self._folder / f"{lane.name}.log").open("wb") as output:
             process = self._guard.start(
                 command, environment=environment, output=output, directory=self._root, descriptors=(write,)

@@ -55,14 +55,15 @@ def given(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gi
 
 
 def test_hooks_trust_and_serve_what_was_given(given: Given) -> None:
-    federation, stage = given.federation, given.stage
+    federation, stage = given.federation, Stage(given.federation, "trusting")
+    federation.kubectl("create", "namespace", stage.namespace)
     found = federation.api.get("validatingwebhookconfiguration", HOOKS)
     for hook in found["webhooks"]:
         assert base64.b64decode(hook["clientConfig"]["caBundle"]) == given.authority.certificate.read_bytes()
     stage.apply(quota("q", {"pods": "1"}))
     stage.quota_active("q")
     with pytest.raises(Exception, match="exceeded quota: q, requested: pods=2, used: pods=0, limited: pods=1"):
-        stage.apply(binding("b", "default", 2))
+        stage.apply(binding("b", stage.namespace, 2))
     assert "federation-quota-authority" not in federation.kubectl("get", "secrets", "-A")
 
 

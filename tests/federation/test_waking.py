@@ -6,6 +6,8 @@ for the mark of having been woken.
 
 import json
 import time
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -40,22 +42,35 @@ def refused(stage: Stage, *names: str) -> None:
 
 def pause(stage: Stage, name: str) -> float:
     """How many seconds are left before Karmada tries again by itself: it waits twice as long after every refusal."""
-    tried = sorted(
-        datetime.fromisoformat(json.loads(line)["timestamp"]).timestamp()
-        for replica in ("quota-webhook-1", "quota-webhook-2")
-        for line in last_lines(stage.federation.log(replica))
-        if "review.denied" in line and stage.namespace in line and f'"{name}-deployment"' in line
-    )
+    DENIALS.read(stage.federation.log(replica) for replica in ("quota-webhook-1", "quota-webhook-2"))
+    tried = sorted(DENIALS.seen[stage.namespace, f"{name}-deployment"])
     if len(tried) < 2:
         return 0.0
     return tried[-1] + 1.8 * (tried[-1] - tried[-2]) - time.time()
 
 
-def last_lines(log: Path) -> list[str]:
-    """The last megabyte of a log."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 2**20))
-        return file.read().decode(errors="replace").splitlines()[1:]
+class Denials:
+    """When each binding was denied, as the webhook's logs tell; what was read once is not read again."""
+
+    def __init__(self) -> None:
+        self.seen: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        self._read: dict[Path, int] = {}
+
+    def read(self, logs: Iterable[Path]) -> None:
+        """Everything that has been written since the last time."""
+        for log in logs:
+            with log.open("rb") as file:
+                file.seek(self._read.get(log, 0))
+                whole = file.read().rpartition(b"\n")[0]
+                self._read[log] = self._read.get(log, 0) + len(whole)
+            for line in whole.splitlines():
+                if b"review.denied" in line:
+                    denied = json.loads(line)
+                    at = datetime.fromisoformat(denied["timestamp"]).timestamp()
+                    self.seen[denied["namespace"], denied.get("binding", "")].append(at)
+
+
+DENIALS = Denials()
 
 
 def woken_at(stage: Stage, name: str) -> str | None:
