@@ -7,7 +7,7 @@ meanwhile. Tests with a federation of their own (marked `own`) disturb nobody.
 
 from dataclasses import dataclass
 
-WHOLE = "SUITE_IS_WHOLE"  # set where every lane before this one has run all of its tests
+WHOLE = "SUITE_IS_WHOLE"  # set where the lane that this one follows has run all of its tests
 ON_THE_FEDERATION = ("tests/federation", "tests/kube", "tests/docs", "tests/pki")
 
 

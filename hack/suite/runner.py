@@ -85,9 +85,10 @@ class Runner:
             **self._environment,
             **dict(lane.environment),
             events.PIPE: str(write),
-            WHOLE: "1",
             "PYTHONPATH": str(HACK),
         }
+        if lane.after in self._names:
+            environment[WHOLE] = "1"
         with (self._folder / f"{lane.name}.log").open("wb") as output:
             process = self._guard.start(
                 command, environment=environment, output=output, directory=self._root, descriptors=(write,)
