@@ -41,6 +41,6 @@ LANES = (
         ("tests", "-m", "not federation and not own and not alone"),
         workers=2,
         niceness=10,
-        environment=(("FEDQUOTA_SEEDS", "40"),),
+        environment=(("FEDQUOTA_SEEDS", "50"),),
     ),
 )

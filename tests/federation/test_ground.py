@@ -85,7 +85,7 @@ def test_a_deployment_applied_to_the_federation_lands_in_the_members_and_leaves_
 
     federation.kubectl("delete", "deployment", "web", "-n", namespace)
     eventually(lambda: set(replicas_in(federation, namespace, "web").values()) == {None})
-    assert federation.api.list("resourcebindings", namespace) == []
+    eventually(lambda: federation.api.list("resourcebindings", namespace) == [], what="nothing is bound any more")
     eventually(lambda: set(running_pods_in(federation, namespace).values()) == {0})
 
 
