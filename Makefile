@@ -24,8 +24,12 @@ test: env lint ## Everything that must hold, the real federation included
 	@$(BIN)/python hack/suite.py
 
 .PHONY: unit
-unit: env ## The fast tests alone, without a federation, and with few seeds of the simulation
-	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation"
+unit: env ## The fast tests alone, without a federation, and with few fresh seeds of the simulations
+	@FEDQUOTA_FRESH_PERCENT=10 $(BIN)/pytest -m "not federation"
+
+.PHONY: soak
+soak: env ## The nightly run: tests that take long, all mutations, and fresh seeds for the rest of MINUTES=60
+	@$(BIN)/python hack/soak.py --minutes $(or $(MINUTES),60)
 
 .PHONY: fuzz
 fuzz: env ## Hostile input driven by coverage, a minute for each target: SECONDS=600 for longer, TARGET=quotas for one
