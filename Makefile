@@ -26,9 +26,13 @@ test: env ## Everything that must hold, the real federation included; LANES="sha
 	@PYTHONPATH=hack $(BIN)/python -m suite $(LANES)
 
 .PHONY: unit
-unit: env ## The fast tests alone, in parallel, without a federation, and with few seeds of the simulation
-	@FEDQUOTA_SEEDS=50 $(BIN)/pytest -m "not federation and not own and not soak" --ignore=tests/federation \
+unit: env ## The fast tests alone, in parallel, without a federation, and with few fresh seeds of the simulations
+	@FEDQUOTA_FRESH_PERCENT=10 $(BIN)/pytest -m "not federation and not own and not soak" --ignore=tests/federation \
 		-n logical --maxprocesses=8 --dist=worksteal
+
+.PHONY: soak
+soak: env ## The nightly run: tests that take long, all mutations, and fresh seeds for the rest of MINUTES=60
+	@$(BIN)/python hack/soak.py --minutes $(or $(MINUTES),60)
 
 .PHONY: fuzz
 fuzz: env ## Hostile input driven by coverage, a minute for each target: SECONDS=600 for longer, TARGET=quotas for one

@@ -268,9 +268,10 @@ class Committer:
         looks = {identifier: look for identifier, look in looks.items() if (look.version or 0) <= view.version}
         is_due = self._treasurer.is_due(account)
         settled = settling.settle(account, view, looks)
-        kept = [one for one in settled.reservations if one.id not in self._taken_back]
         taken_back = {one.id for one in account.reservations} & self._taken_back
-        books = self._treasurer.open_books(settled.with_reservations(kept))
+        if taken_back:
+            settled = settled.with_reservations(one for one in settled.reservations if one.id not in taken_back)
+        books = self._treasurer.open_books(settled)
         is_left = self._treasurer.is_leaving and self._treasurer.note_one_by_one(books)
         self._is_short = False
         queue, self._queue = self._queue, []

@@ -51,6 +51,8 @@ def of(account: Account, replica: str) -> Advance | None:
 def without(account: Account, replicas: Collection[str], observed: int = 0) -> Account:
     """The account with the advances of these replicas ended; `observed` is the version that proves their spending."""
     kept = tuple(one for one in account.advances if one.replica not in replicas)
+    if len(kept) == len(account.advances) and observed <= account.observed:
+        return account  # every commit asks, and few accounts have advances; a copy would work out its lens anew
     return replace(account, advances=kept, observed=max(account.observed, observed))
 
 

@@ -1,8 +1,7 @@
 """The lanes of `make test`: which tests each runs, with how many workers, and what it waits for.
 
 On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
-is shared (marked `alone`) come one by one when the others are through; the tests that only compute fill the cores
-meanwhile. Tests with a federation of their own (marked `own`) disturb nobody.
+is shared (marked `alone`) come one by one when the others are through, and the tests that only compute after them. Tests with a federation of their own (marked `own`) disturb nobody.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ class Lane:
     distribution: str = "worksteal"  # xdist's way of giving tests to workers
     niceness: int = 0
     needs_federation: bool = False
-    environment: tuple[tuple[str, str], ...] = ()
     after: str = ""  # the lane that must be through before this one begins
 
 
@@ -30,17 +28,19 @@ LANES = (
     Lane("lint", (), command=("make", "--no-print-directory", "lint")),
     Lane(
         "shared",
-        (*ON_THE_FEDERATION, "-m", "federation and not alone and not own"),
-        workers=4,
+        (*ON_THE_FEDERATION, "-m", "federation and not alone and not own and not soak"),
+        workers=3,
         needs_federation=True,
     ),
-    Lane("own", ("tests", "-m", "own"), workers=2, distribution="loadfile"),  # what a module starts is started once
-    Lane("alone", (*ON_THE_FEDERATION, "-m", "alone"), needs_federation=True, after="shared"),
+    Lane(
+        "own", ("tests", "-m", "own and not soak"), workers=1, distribution="loadfile"
+    ),  # what a module starts is started once
+    Lane("alone", (*ON_THE_FEDERATION, "-m", "alone and not soak"), needs_federation=True, after="shared"),
     Lane(
         "computing",
-        ("tests", "-m", "not federation and not own and not alone"),
+        ("tests", "-m", "not federation and not own and not alone and not soak"),
         workers=2,
         niceness=10,
-        environment=(("FEDQUOTA_SEEDS", "50"),),
+        after="alone",
     ),
 )

@@ -83,7 +83,6 @@ class Runner:
         command = ["nice", "-n", str(lane.niceness), *(lane.command or self._pytest(lane))]
         environment = {
             **self._environment,
-            **dict(lane.environment),
             events.PIPE: str(write),
             "PYTHONPATH": str(HACK),
         }

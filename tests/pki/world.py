@@ -90,7 +90,7 @@ class World:
         self._events: list[tuple[datetime, int, Actor, Callable[[], Actor] | None]] = []
         self._sequence = 0
         self._latest: dict[tuple[int, str], int] = {}
-        self._decoded_version, self._decoded_state = 0, RotationState()
+        self._states: dict[int, RotationState] = {}  # the version that was decoded last
 
     def run(self, days: float) -> "World":
         """Let it all happen, checking after everything that happens."""
@@ -131,13 +131,11 @@ class World:
         self._sequence += 1
         heapq.heappush(self._events, (self.now + timedelta(seconds=seconds), self._sequence, actor, again))
 
-    def _decoded(self) -> RotationState:
-        """The Secret's state; decoded once for each version, since replicas look at it all the time."""
-        assert self.secret is not None
-        version, data = self.secret
-        if self._decoded_version != version:
-            self._decoded_version, self._decoded_state = version, secret.decode(data)
-        return self._decoded_state
+    def _decoded(self, version: int, data: dict[str, str]) -> RotationState:
+        """The state in one version of the Secret; decoded once, since leaders and replicas read it all the time."""
+        if version not in self._states:
+            self._states = {version: secret.decode(data)}
+        return self._states[version]
 
     def _skew(self) -> timedelta:
         return timedelta(seconds=self.random.uniform(-self.faults.skew_seconds, self.faults.skew_seconds))
@@ -160,7 +158,7 @@ class World:
             else:
                 stored = self.secret
             yield self._pause()
-            state = secret.decode(stored[1]) if stored else None
+            state = self._decoded(*stored) if stored else None
             published = list(publishing.trust_of(looked, self.expected).values())
             step = next_step(state, published, self.now + skew, mint, self.policy)
             yield self._pause()
@@ -231,7 +229,7 @@ class World:
             return
         self._check_age(replica)
         if self.secret and self.now >= replica.cut_off_until:
-            replica.view = SignerView(self._decoded().signing, self.now + replica.skew)
+            replica.view = SignerView(self._decoded(*self.secret).signing, self.now + replica.skew)
             replica.seen_at = self.now if replica.view.signing else replica.seen_at
         try:
             pair = replica.source.current(self.now + replica.skew)
@@ -264,12 +262,12 @@ def _configuration(kind: str, name: str, hooks: list[str]) -> dict[str, Any]:
 
 def verifies(leaf: x509.Certificate, trusted: Trusted, now: datetime) -> bool:
     """What a strict TLS client would say at that time."""
-    begins, ends = _chain_lifetime(leaf, trusted)
+    begins, ends = chain_lifetime(leaf, trusted)
     return begins <= now <= ends
 
 
 @cache
-def _chain_lifetime(leaf: x509.Certificate, trusted: Trusted) -> tuple[datetime, datetime]:
+def chain_lifetime(leaf: x509.Certificate, trusted: Trusted) -> tuple[datetime, datetime]:
     """When the chain verifies; found once for each pair, since the same two meet again and again."""
     never = datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC)
     for anchor in trusted:

@@ -13,11 +13,8 @@ from federation_quota.limits import usage
 from federation_quota.limits.scheme import NO_LIMITS
 from federation_quota.resource_name import canonical
 from federation_quota.resources import Resources
+from tests.simulation.violation import Violation
 from tests.simulation.world import Decision, World, claims_in
-
-
-class Violation(AssertionError):  # noqa: N818 - it is the finding, not a failure of the simulation
-    """Something that must never happen has happened."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,6 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.world import NAMESPACE, SimulatedStore, World
 from webhook import bindings
 
-Mutation = Callable[[pytest.MonkeyPatch], None]
-
 GREEDY = [Terms(1, 1, 1, 2.0, 2.0)]
 
 
@@ -267,7 +265,7 @@ def what_runs_counts_as_it_did_when_it_came(patch: pytest.MonkeyPatch) -> None:
     _owned(patch)
 
 
-ALL: list[Mutation] = [
+ALL = (
     no_wait_for_what_others_have_seen,
     expiry_without_a_live_look,
     one_id_per_binding,
@@ -291,4 +289,4 @@ ALL: list[Mutation] = [
     an_account_that_is_missing_limits_nobody,
     limits_that_are_left_behind_at_once,
     what_runs_counts_as_it_did_when_it_came,
-]
+)

@@ -71,10 +71,12 @@ class World:
         self.clients = self.rng.choice((1, 3, 3))  # where there is one, tenants are often left alone
         self.doubt = self.rng.choice((0.03, 0.03, 0.15))  # that a write is late; and that its answer is lost
         self.violation = ""
+        self.violated = asyncio.Event()
         self._uids = itertools.count(1)
 
     def violate(self, what: str) -> None:
         self.violation = self.violation or f"{self.now:.3f}: {what}"
+        self.violated.set()
 
     @property
     def now(self) -> float:
@@ -377,7 +379,8 @@ class Scenario:
             async with asyncio.TaskGroup() as tasks:
                 clients = [tasks.create_task(self._client(tasks)) for _ in range(world.clients)]
                 trouble = tasks.create_task(self._trouble())
-                await asyncio.sleep(SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(world.violated.wait(), SECONDS)
                 for task in (*clients, trouble):
                     task.cancel()
         finally:
