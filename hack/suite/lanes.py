@@ -1,7 +1,8 @@
 """The lanes of `make test`: which tests each runs, with how many workers, and what it waits for.
 
 On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
-is shared (marked `alone`) come one by one when the others are through, and the tests that only compute after them. Tests with a federation of their own (marked `own`) disturb nobody.
+is shared (marked `alone`) come one by one when the others are through, and the tests that only compute after them.
+Tests with a federation of their own (marked `own`) disturb nobody.
 """
 
 from dataclasses import dataclass
