@@ -31,6 +31,10 @@ class RefusedError(FederationError):
     """The API server refuses, and says why."""
 
 
+class LateError(RefusedError):
+    """The API server has not done it in the time that it gives itself; some of it may be done."""
+
+
 class NotThereError(FederationError):
     """The object does not exist."""
 
@@ -110,7 +114,13 @@ class Api:
     def delete_all(self, kind: str, namespace: str, *, context: str | None = None) -> None:
         """Delete the objects of a kind in a namespace; nobody waits until they are gone."""
         cluster = self._cluster(context)
-        cluster.ask("DELETE", cluster.find(kind).path(namespace, None))
+        for left in reversed(range(TRIES)):
+            try:
+                cluster.ask("DELETE", cluster.find(kind).path(namespace, None))
+                return
+            except LateError:  # there were many: now there are fewer
+                if not left:
+                    raise
 
     def serves(self, kind: str, *, context: str | None = None) -> bool:
         """Whether the API server knew the kind when it was first asked for its kinds."""
@@ -175,7 +185,8 @@ class _Cluster:
         if answer.status == 404:
             raise NotThereError(found["message"])
         if answer.status >= 300:
-            raise RefusedError(f"{verb} {path}: {answer.status} {found.get('message', found)}")
+            kind = LateError if answer.status == 504 else RefusedError
+            raise kind(f"{verb} {path}: {answer.status} {found.get('message', found)}")
         return found
 
     def knows(self, name: str) -> bool:

@@ -30,11 +30,11 @@ LANES = (
     Lane(
         "shared",
         (*ON_THE_FEDERATION, "-m", "federation and not alone and not own and not soak"),
-        workers=3,
+        workers=4,
         needs_federation=True,
     ),
     Lane(
-        "own", ("tests", "-m", "own and not soak"), workers=1, distribution="loadfile"
+        "own", ("tests", "-m", "own and not soak"), workers=2, distribution="loadfile"
     ),  # what a module starts is started once
     Lane("alone", (*ON_THE_FEDERATION, "-m", "alone and not soak"), needs_federation=True, after="shared"),
     Lane(
@@ -42,6 +42,6 @@ LANES = (
         ("tests", "-m", "not federation and not own and not alone and not soak"),
         workers=2,
         niceness=10,
-        after="alone",
+        after="shared",
     ),
 )

@@ -17,7 +17,7 @@ from federation_quota import api, metrics, names
 from federation_quota.kube import config
 from localfed.authority import Authority
 from localfed.federation import Federation
-from localfed.kubectl import KubectlError
+from localfed.kubectl import KubectlError, documents
 from tests.chart.helm import CHART, NAMESPACE, Helm, HelmError, Manifest, Values
 from tests.chart.matrix import permutations
 
@@ -74,8 +74,8 @@ def test_every_permutation_is_accepted_by_the_api_server(rendered: Rendered, ser
 
 def accept(server: Federation, manifests: list[Manifest]) -> None:
     """Server-side, with every field known and every admission plugin asked; nothing is stored."""
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
-    server.kubectl("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", manifest=listed)
+    arguments = ("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-")
+    server.kubectl(*arguments, manifest=documents(*manifests))
 
 
 def test_the_api_server_would_notice(rendered: Rendered, server: Federation) -> None:

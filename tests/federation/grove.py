@@ -1,6 +1,5 @@
 """A tree of a test's own, and the verbs of that test in it."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from localfed.federation import Federation
-from localfed.kubectl import KubectlError
+from localfed.kubectl import KubectlError, documents
 from tests.federation.stage import eventually
 
 Object = dict[str, Any]
@@ -37,8 +36,7 @@ class Grove:
         return f"{self.name}-{name}"
 
     def apply(self, *objects: Object, user: str = "") -> str:
-        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        return self.kubectl("apply", "-f", "-", *as_user(user), manifest=json.dumps(listed))
+        return self.kubectl("apply", "-f", "-", *as_user(user), manifest=documents(*objects))
 
     def refusal(self, *objects: Object, user: str = "") -> str:
         """Why these are not stored."""

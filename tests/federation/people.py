@@ -83,4 +83,4 @@ def _edited(federation: Federation) -> None:
     labels = {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
     metadata = {"name": "karmada-edit", "labels": labels}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
-    federation.kubectl.apply(role)
+    federation.api.apply(role)

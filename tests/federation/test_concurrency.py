@@ -1,11 +1,7 @@
 """Many clients at once, two webhook replicas, requests that die after they were admitted: exact all the same."""
 
 import asyncio
-import base64
-import json
 import random
-import ssl
-import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,16 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from federation_quota.kube import config, error
 from federation_quota.kube.client import Client, PatchType
 from federation_quota.kube.quotas import RESOURCE_BINDINGS
 from federation_quota.kube.retry import Policy
-from localfed import ports
-from localfed.authority import Authority
 from tests.federation.history import witness
 from tests.federation.manifests import quota
+from tests.federation.refuser import REFUSAL, refusing
 from tests.federation.stage import Stage, eventually
 
 pytestmark = pytest.mark.federation
@@ -81,7 +75,7 @@ async def test_requests_that_die_after_admission_and_stale_patches_neither_over_
     outcomes: Counter[str] = Counter()
     async with (
         connected(stage, 32, attempts=1) as client,
-        refusing_a_third(stage),
+        refusing(stage, 1 / 3),
         witness(client, stage.namespace) as history,
     ):
 
@@ -92,8 +86,8 @@ async def test_requests_that_die_after_admission_and_stale_patches_neither_over_
 
         await asyncio.gather(*(play(number) for number in range(32)))
     assert history.highest <= Fraction(4), "at every stored version, not only at the end"
-    assert outcomes.keys() <= {"stored", "exists", "missing", "QuotaExceeded", "TooManyRequests", "a third of them"}
-    assert {"stored", "exists", "a third of them"} <= outcomes.keys()
+    assert outcomes.keys() <= {"stored", "exists", "missing", "QuotaExceeded", "TooManyRequests", REFUSAL}
+    assert {"stored", "exists", REFUSAL} <= outcomes.keys()
     expected = stage.used_text(history.total)
     eventually(
         lambda: stage.status("q")["reservations"] == [] and stage.used("q") == {"cpu": expected},
@@ -119,65 +113,4 @@ async def step(client: Client, namespace: str, name: str, rng: random.Random, ou
     except error.NotFoundError:
         outcomes["missing"] += 1
     except error.ApiError as problem:
-        outcomes["a third of them" if "a third of them" in str(problem) else problem.reason] += 1
-
-
-@asynccontextmanager
-async def refusing_a_third(stage: Stage) -> AsyncIterator[None]:
-    """A second validating webhook, called at the same time as ours: what it refuses was admitted by us."""
-    rng = random.Random(2)
-
-    async def review(request: web.Request) -> web.Response:
-        asked = json.loads(await request.read())["request"]
-        allowed = rng.random() > 1 / 3
-        response = {"uid": asked["uid"], "allowed": allowed}
-        if not allowed:
-            response["status"] = {"code": 418, "message": "a third of them"}
-        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
-
-    folder = stage.federation.directory.path / f"refuser-{uuid.uuid4().hex[:6]}"
-    authority = Authority(folder, "refuser")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*authority.issue("server", common_name="refuser"))
-    port = ports.take(["refuser"], folder)["refuser"]
-    app = web.Application()
-    app.router.add_post("/", review)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, ports.LOOPBACK, port, ssl_context=context).start()
-    name = f"refuser-{stage.namespace}"
-    stage.federation.kubectl.apply(_refuser(name, stage.namespace, port, authority.certificate.read_bytes()))
-    try:
-        yield
-    finally:
-        stage.federation.kubectl("delete", "validatingwebhookconfiguration", name)
-        await runner.cleanup()
-
-
-def _refuser(name: str, namespace: str, port: int, bundle: bytes) -> dict[str, Any]:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [
-            {
-                "name": "refuser.example.com",
-                "clientConfig": {
-                    "url": f"https://{ports.LOOPBACK}:{port}/",
-                    "caBundle": base64.b64encode(bundle).decode(),
-                },
-                "rules": [
-                    {
-                        "apiGroups": ["work.karmada.io"],
-                        "apiVersions": ["*"],
-                        "resources": ["resourcebindings"],
-                        "operations": ["CREATE", "UPDATE"],
-                    }
-                ],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "failurePolicy": "Fail",
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
-            }
-        ],
-    }
+        outcomes[REFUSAL if REFUSAL in str(problem) else problem.reason] += 1

@@ -142,7 +142,7 @@ def default_group(federation: Federation, name: str) -> Iterator[None]:
     group = {"apiVersion": GROUP, "kind": "CompositeElasticQuota", "metadata": {"name": name}}
     tree = {"apiVersion": GROUP, "kind": "QuotaTree", "metadata": {"name": "default"}}
     spec = {"total": {"cpu": "300m"}, "defaultGroup": name}
-    federation.kubectl.apply({**group, "spec": {"min": {"cpu": "100m"}}}, {**tree, "spec": spec})
+    federation.api.apply({**group, "spec": {"min": {"cpu": "100m"}}}, {**tree, "spec": spec})
     try:
         yield
     finally:

@@ -1,6 +1,5 @@
 """Elastic trees on the real federation: borrowed, given back by priority, and never more than was published."""
 
-import json
 from fractions import Fraction
 from typing import Any
 
@@ -26,9 +25,8 @@ def classes(federation: Federation) -> None:
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
         for name, value in values.items()
     ]
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     for context in (None, *federation.members):
-        federation.kubectl("apply", "-f", "-", context=context, manifest=listed)
+        federation.api.apply(*items, context=context)
 
 
 def assigned(stage: Stage, name: str) -> int:

@@ -1,11 +1,11 @@
 """The ground that everything else is judged on: Karmada really federates here."""
 
-import json
 from typing import Any
 
 import pytest
 
 from localfed.federation import Federation
+from localfed.kubectl import documents
 from tests.federation.stage import eventually
 
 pytestmark = pytest.mark.federation
@@ -42,8 +42,7 @@ DIVIDED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Wei
 
 
 def apply(federation: Federation, namespace: str, *objects: dict[str, Any]) -> None:
-    listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-    federation.kubectl("apply", "-n", namespace, "-f", "-", manifest=json.dumps(listed))
+    federation.kubectl("apply", "-n", namespace, "-f", "-", manifest=documents(*objects))
 
 
 def replicas_in(federation: Federation, namespace: str, name: str) -> dict[str, int | None]:

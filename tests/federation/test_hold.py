@@ -143,9 +143,9 @@ def test_the_highest_priority_is_released_first_and_only_what_fits(stage: Stage)
             "metadata": {"name": name},
             "value": value,
         }
-        stage.federation.kubectl.apply(manifest)
+        stage.federation.api.apply(manifest)
         for member in stage.federation.members:
-            stage.federation.kubectl.apply(manifest, context=member)
+            stage.federation.api.apply(manifest, context=member)
     holding(stage, "500m")
     running(stage, "first", 5)
     stage.apply(

@@ -140,9 +140,9 @@ def test_two_quotas_with_different_scopes_and_a_binding_that_changes_class(stage
             "metadata": {"name": name},
             "value": value,
         }
-        stage.federation.kubectl.apply(manifest)
+        stage.federation.api.apply(manifest)
         for member in stage.federation.members:
-            stage.federation.kubectl.apply(manifest, context=member)
+            stage.federation.api.apply(manifest, context=member)
     stage.apply(
         quota("gold", {"cpu": "200m"}, scopeSelector=classes("In", "gold")),
         quota("rest", {"cpu": "1"}, scopeSelector=classes("NotIn", "gold")),

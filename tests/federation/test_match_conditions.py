@@ -40,7 +40,7 @@ def nobody_answers(stage: Stage, hook: str, sample: dict[str, Any]) -> Iterator[
     else:
         probe["objectSelector"] = {"matchLabels": {LABEL: stage.namespace}}
     kubectl = stage.federation.kubectl
-    kubectl.apply({**configuration, "metadata": {"name": name}, "webhooks": [probe]})
+    stage.federation.api.apply({**configuration, "metadata": {"name": name}, "webhooks": [probe]})
     try:
         eventually(lambda: is_asked(stage, *CREATE, manifest=sample), what="it is in force")
         yield

@@ -40,8 +40,9 @@ class Members:
 
     def make(self, member: str, *pods: dict[str, Any]) -> None:
         eventually(lambda: self._has_namespace(member), what=f"Karmada makes the namespace in {member}")
-        listed = {"apiVersion": "v1", "kind": "List", "items": list(pods)}
-        self.stage.kubectl("create", "-f", "-", context=member, manifest=json.dumps(listed))
+        for one in pods:
+            metadata = {**one["metadata"], "namespace": self.stage.namespace}
+            self.federation.api.create({**one, "metadata": metadata}, context=member)
 
     def delete(self, member: str, name: str) -> None:
         self.stage.kubectl("delete", "pod", name, "--grace-period=0", "--force", context=member)

@@ -56,7 +56,7 @@ async def test_leases_of_the_long_gone_are_swept_under_the_controllers_roles(fed
         "metadata": {"name": "webhook-long-gone", "namespace": product.NAMESPACE, "labels": {"test": "gone"}},
         "spec": {"holderIdentity": "long-gone", "leaseDurationSeconds": 10},
     }
-    federation.kubectl.apply(lease)
+    federation.api.apply(lease)
     clock = [0.0]
     roster = Roster(lambda: clock[0])
     path = _flag(federation, "quota-controllers-1", "--kubeconfig")
@@ -84,7 +84,7 @@ async def test_a_mirror_that_may_read_by_name_alone_outlives_its_watch(federatio
         task = asyncio.create_task(reflector.run())
         await until(lambda: reflector.reconnects >= 1, "its watch has ended")
         metadata = {"name": names.AUTHORITY_SECRET, "namespace": product.NAMESPACE, "annotations": {"test": "seen"}}
-        federation.kubectl.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+        federation.api.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
         await until(lambda: "seen" in str(mirror.objects), "and it goes on")
         task.cancel()
 

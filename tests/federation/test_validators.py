@@ -99,7 +99,7 @@ def tenant(ruled: Ruled) -> Iterator[tuple[str, Stage, Stage]]:
     places = [f"{name}-{part}" for part in ("a", "b")]
     for place in places:
         metadata = {"name": place, "labels": {TENANT_LABEL: name}}
-        ruled.federation.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        ruled.federation.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     yield name, Stage(ruled.federation, places[0]), Stage(ruled.federation, places[1])
     for place in places:
         ruled.federation.kubectl("delete", "namespace", place, "--wait=false")

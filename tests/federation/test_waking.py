@@ -155,9 +155,9 @@ def test_the_highest_priority_comes_first_and_nobody_is_woken_in_vain(
             "metadata": {"name": name},
             "value": value,
         }
-        stage.federation.kubectl.apply(manifest)
+        stage.federation.api.apply(manifest)
         for member in stage.federation.members:
-            stage.federation.kubectl.apply(manifest, context=member)
+            stage.federation.api.apply(manifest, context=member)
     stage.apply(quota("q", {"cpu": "500m"}), policy(DIVIDED))
     stage.quota_active("q")
     stage.apply(deployment("first", 5))

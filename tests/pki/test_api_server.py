@@ -74,7 +74,7 @@ async def test_not_one_admission_fails_while_the_authority_rotates(federation: F
 
     async with replicas[0].listening() as first, replicas[1].listening() as second:
         applied = configuration(cluster, [first, second])
-        federation.kubectl.apply(applied)
+        federation.api.apply(applied)
         actors = [*(replica.watch for replica in replicas), *(replica.keeper.run for replica in replicas)]
         async with background(*actors, *(leader.run for leader in leaders)):
             await eventually(lambda: all(replica.keeper.is_ready() for replica in replicas), 30)
@@ -132,7 +132,7 @@ async def test_a_bundle_replaced_without_overlap_fails_and_a_stale_patch_is_refu
         for replica in replicas:
             replica.view = SignerView(authority, now())
             await replica.keeper.refresh()
-        federation.kubectl.apply(configuration(cluster, [first, second]))
+        federation.api.apply(configuration(cluster, [first, second]))
         stale = await cluster.looked_at()
         both = to_pem([other.certificate, authority.certificate])
         await cluster.publish(stale, both)

@@ -6,7 +6,6 @@ name on it. What is admitted later are bindings of these.
 """
 
 import asyncio
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from multidict import CIMultiDict
 from bench.admission import load
 from bench.admission.load import BINDINGS, Clients, Request
 from localfed.federation import Federation
+from localfed.kubectl import documents
 
 LEVELS: Final = 5
 """The tree itself is the first."""
@@ -116,8 +116,7 @@ class Estate:
         role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": "edit"}
         right = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
         given = {**right, "metadata": {"name": STAFF}, "roleRef": role, "subjects": [subject]}
-        listed = {"apiVersion": "v1", "kind": "List", "items": [*spaces, given, *self.nodes()]}
-        self.federation.kubectl("apply", "-f", "-", manifest=json.dumps(listed))
+        self.federation.kubectl("apply", "-f", "-", manifest=documents(*spaces, given, *self.nodes()))
 
     def is_ready(self) -> bool:
         """Whether every leaf may use what it was promised."""
