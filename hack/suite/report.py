@@ -41,6 +41,7 @@ class Report:
     problems: list[str] = field(default_factory=list)  # what is wrong beside tests that failed, a line each
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of the whole machine, in that time
+    stolen_seconds: float = 0.0  # that the cores of a virtual machine wanted to work, and its host did not let them
     cores: int = 1
 
     def count(self, outcome: str) -> int:
@@ -69,7 +70,10 @@ class Report:
         for name, lane in self.lanes.items():
             tests = sum(result.lane == name for result in self.results.values())
             lines.append(f"{name:10} {tests:6} {duration(lane.seconds):>8} {duration(lane.cpu_seconds):>8}")
-        busy = f"{self.cpu_seconds / max(self.seconds * self.cores, 0.001):.0%} of {self.cores} cores"
+        there_was = max(self.seconds * self.cores, 0.001)
+        busy = f"{self.cpu_seconds / there_was:.0%} of {self.cores} cores"
+        if self.stolen_seconds >= 0.01 * there_was:
+            busy += f"; the machine's host kept {self.stolen_seconds / there_was:.0%} for others"
         lines.append(f"in all            {duration(self.seconds):>8} {duration(self.cpu_seconds):>8}  ({busy})")
         failed = sorted(name for name, result in self.results.items() if result.outcome == "failed")
         if failed or self.problems:

@@ -49,7 +49,7 @@ class Runner:
         self._environment: Mapping[str, str] = os.environ
         self._has_federation = False
         self._start = time.monotonic()
-        self._cpu_at_start = _machine_cpu()
+        self._cpu_at_start, self._stolen_at_start = _machine_cpu()
         self.report = Report(seed=seed, cores=os.cpu_count() or 1)
 
     def start_ready(self) -> None:
@@ -75,7 +75,9 @@ class Runner:
                 self._take(*self._events.get(timeout=LOOK_SECONDS))
             self._screen.progress(self.report, self._tests)
         self.report.seconds = time.monotonic() - self._start
-        self.report.cpu_seconds = _machine_cpu() - self._cpu_at_start
+        worked, stolen = _machine_cpu()
+        self.report.cpu_seconds = worked - self._cpu_at_start
+        self.report.stolen_seconds = stolen - self._stolen_at_start
         return self.report
 
     def _launch(self, lane: Lane) -> None:
@@ -188,7 +190,7 @@ def _yield_to_other_sessions(pid: int, niceness: int) -> None:
         Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
 
 
-def _machine_cpu() -> float:
-    """The CPU seconds that the whole machine has worked."""
+def _machine_cpu() -> tuple[float, float]:
+    """The CPU seconds that the whole machine has worked, and those that its host did not give it."""
     times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system)
+    return float(times.user + times.nice + times.system), float(getattr(times, "steal", 0.0))

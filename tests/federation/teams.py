@@ -2,17 +2,15 @@
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from localfed.api import NotThereError
 from localfed.federation import Federation
 from localfed.fixtures import clear
 from tests.federation.news import NEWS
 from tests.federation.stage import Stage, eventually
 
-_RELEASED = {"metadata": {"finalizers": None}}
 GROUP = "quota.karmada.io/v1alpha1"
 
 
@@ -55,20 +53,16 @@ class Teams:
         return str((self.quota(team).get("status") or {}).get("running", {}).get("cpu", ""))
 
     def share(self, cluster: str, cpu: str, *, is_ready: bool = True) -> None:
-        """A cluster with that much; Karmada schedules nothing to it, because it serves no API."""
+        """A cluster with that much; Karmada schedules nothing to it, because it serves no API.
+
+        It fetches its Works itself, or rather, nobody does: a cluster that is pushed to is tried again and again, with
+        a Work for every namespace and an event for every failure.
+        """
         name = f"{self.tree}-{cluster}"
         about = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}}
-        labelled = {**about, "metadata": {"name": name, "labels": {"tree": self.tree}}, "spec": {"syncMode": "Push"}}
+        labelled = {**about, "metadata": {"name": name, "labels": {"tree": self.tree}}, "spec": {"syncMode": "Pull"}}
         self.federation.api.apply(labelled)
-        ready = {
-            "type": "Ready",
-            "status": str(is_ready),
-            "reason": "Test",
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        status = {"conditions": [ready], "resourceSummary": {"allocatable": {"cpu": cpu}}}
-        self.federation.api.apply({**about, "status": status}, subresource="status")
+        _set_status(self.federation, name, is_ready=is_ready, cpu=cpu)
 
 
 @contextmanager
@@ -113,22 +107,22 @@ def _composite(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unregister(federation: Federation, tree: str) -> None:
-    """Take the tree's clusters out of the federation. What Karmada has for them waits to be taken out of a member that
-    is not there: it is let go by hand."""
-
-    def clusters() -> list[str]:
-        return [one["metadata"]["name"] for one in federation.api.list("clusters", labels=f"tree={tree}")]
-
-    names = clusters()
+    """Take the tree's clusters out of the federation."""
+    listed = federation.api.list("clusters", labels=f"tree={tree}")
+    for one in listed:  # of a cluster that is not ready Karmada lets go without asking it
+        _set_status(federation, one["metadata"]["name"], is_ready=False)
     federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
+    eventually(lambda: not federation.api.list("clusters", labels=f"tree={tree}"), what=f"clusters of {tree} are gone")
 
-    def is_gone() -> bool:
-        for name in names:
-            space = f"karmada-es-{name}"
-            works = [one["metadata"]["name"] for one in federation.api.list("works", space)]
-            for work in works:
-                with suppress(NotThereError):  # it has just gone
-                    federation.api.patch("work", work, change=_RELEASED, namespace=space)
-        return not clusters()
 
-    eventually(is_gone, what=f"the clusters of {tree} are gone")
+def _set_status(federation: Federation, cluster: str, *, is_ready: bool, **allocatable: str) -> None:
+    ready = {
+        "type": "Ready",
+        "status": str(is_ready),
+        "reason": "Test",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"conditions": [ready], "resourceSummary": {"allocatable": allocatable}}
+    about = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": cluster}}
+    federation.api.apply({**about, "status": status}, subresource="status")

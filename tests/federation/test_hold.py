@@ -41,6 +41,7 @@ def running(stage: Stage, name: str, replicas: int) -> None:
     eventually(lambda: sum(stage.clusters(name).values()) == replicas, what=f"{name} runs")
 
 
+@pytest.mark.prompt
 def test_what_does_not_fit_is_held_and_released_when_it_fits(
     stage: Stage,
     record_property: Any,  # noqa: ANN401

@@ -61,6 +61,7 @@ def arrived(timeline: Timeline, freed: Seen, name: str, replicas: int, record: A
     return placed
 
 
+@pytest.mark.prompt
 def test_a_refused_creation_arrives_when_quota_is_freed(stage: Stage, record_property: Any) -> None:  # noqa: ANN401
     stage.apply(quota("q", {"cpu": "500m"}), policy(DIVIDED))
     stage.quota_active("q")
@@ -85,6 +86,7 @@ def test_a_refused_creation_arrives_when_quota_is_freed(stage: Stage, record_pro
     assert "Woken" in stage.kubectl("describe", "deployment", "second")
 
 
+@pytest.mark.prompt
 def test_a_refused_schedule_arrives(stage: Stage, record_property: Any) -> None:  # noqa: ANN401
     """Each of two members gets all replicas: 4 of the first, and 4 of the second where 2 were asked for."""
     stage.apply(quota("q", {"cpu": "700m"}), policy(DUPLICATED))
@@ -107,6 +109,7 @@ def test_a_refused_schedule_arrives(stage: Stage, record_property: Any) -> None:
     eventually(lambda: stage.has_event("second-deployment", "Woken", "quota q has room (cpu: 200m asked"))
 
 
+@pytest.mark.prompt
 def test_a_refused_scale_up_arrives_and_shuffles_nothing(stage: Stage, record_property: Any) -> None:  # noqa: ANN401
     stage.apply(quota("q", {"cpu": "600m"}), policy(DIVIDED))
     stage.quota_active("q")
@@ -126,6 +129,7 @@ def test_a_refused_scale_up_arrives_and_shuffles_nothing(stage: Stage, record_pr
     eventually(lambda: waiting(stage) == [])
 
 
+@pytest.mark.prompt
 def test_a_refused_scale_up_of_every_copy_arrives(stage: Stage, record_property: Any) -> None:  # noqa: ANN401
     """Refused to the scheduler, which keeps what runs: not to be scheduled afresh, or it might be shuffled."""
     stage.apply(quota("q", {"cpu": "600m"}), policy(DUPLICATED))
@@ -144,6 +148,7 @@ def test_a_refused_scale_up_of_every_copy_arrives(stage: Stage, record_property:
     eventually(lambda: waiting(stage) == [])
 
 
+@pytest.mark.prompt
 def test_the_highest_priority_comes_first_and_nobody_is_woken_in_vain(
     stage: Stage,
     record_property: Any,  # noqa: ANN401
@@ -179,6 +184,7 @@ def test_the_highest_priority_comes_first_and_nobody_is_woken_in_vain(
     assert woken_at(stage, "plain") is None
 
 
+@pytest.mark.prompt
 def test_what_does_not_fit_is_not_woken_and_keeps_nobody_smaller_waiting(
     stage: Stage,
     record_property: Any,  # noqa: ANN401
@@ -260,6 +266,7 @@ def test_a_wish_that_was_taken_back_is_struck_off(stage: Stage) -> None:
     assert woken_at(stage, "first") is None
 
 
+@pytest.mark.prompt
 def test_a_policy_with_lazy_activation_is_no_obstacle(stage: Stage, record_property: Any) -> None:  # noqa: ANN401
     """Karmada takes changes of nothing but its own annotations for its own, and leaves them be under such a policy."""
     lazy = policy(DIVIDED)

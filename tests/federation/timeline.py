@@ -18,7 +18,7 @@ from typing import Any
 from tests.federation.stage import Stage
 
 # How long it may take from quota being freed to what waited for it being stored: sooner than the patrol would come by,
-# however busy the machine is. The promise is a second, which the nightly run holds it to on a quiet machine.
+# however busy the machine is. The promise is a second: `make soak` holds it to that.
 ARRIVAL_SECONDS = float(os.environ.get("ARRIVAL_SECONDS", "20"))
 
 
