@@ -86,7 +86,7 @@ def test_the_api_server_would_notice(rendered: Rendered, server: Federation) -> 
     with pytest.raises(KubectlError, match=r'violates PodSecurity "restricted:latest": runAsNonRoot != true'):
         accept(server, [privileged])
     monitor = of_kind(rendered[MONITORED], "ServiceMonitor")[0]
-    with pytest.raises(KubectlError, match=r'unknown field "endpoint" in com.coreos.monitoring'):
+    with pytest.raises(KubectlError, match=r'unknown field "spec.endpoint"'):
         accept(server, [{**monitor, "spec": {**monitor["spec"], "endpoint": []}}])
 
 
