@@ -22,11 +22,11 @@ FAILOVER = ["--feature-gates=Failover=true", "--enable-no-execute-taint-eviction
 # Who has no owner's rights, and who gives them.
 OWNERS = ["--ownerless-groups=robots", "--owner-administrators=steward"]
 # An API server that gives up sooner, so that what it may still store is known sooner: nobody waits a minute for it.
-SOON = ["--expiry-seconds=15"]
+SOON = ["--expiry-seconds=30"]
 # Clusters on paper stay ready though nobody renews their leases.
 PATIENT = ["--cluster-monitor-grace-period=24h"]
 FLAGS = {
-    "federation-apiserver": ["--request-timeout=12s"],
+    "federation-apiserver": ["--request-timeout=26s"],
     "karmada-controller-manager": [*FAILOVER, *PATIENT],
     "quota-webhook-1": [*OWNERS, *SOON],
     "quota-webhook-2": [*OWNERS, *SOON],

@@ -78,6 +78,10 @@ class Stage:
         used: dict[str, str] = self.status(quota).get("used") or {}
         return used
 
+    def waiting(self, quota: str = "q") -> list[str]:
+        """The workloads on the quota's list, in order."""
+        return [one["name"] for one in self.status(quota).get("waiting") or []]
+
     @staticmethod
     def used_text(cores: Fraction) -> str:
         """So many cores as Kubernetes writes them."""

@@ -218,10 +218,10 @@ def test_a_held_scale_up_that_loses_a_cluster_goes_on_at_its_size(stage: Stage) 
     eventually(lambda: sum(stage.clusters("second").values()) == 4, what="it is placed anew")
     assert not is_held(stage, "second")
     assert stage.used("q") == {"cpu": "600m"}
-    eventually(lambda: [one["name"] for one in stage.status("q")["waiting"]] == ["second"], what="its growth waits")
+    eventually(lambda: stage.waiting() == ["second"], what="its growth waits")
     stage.delete("deployment", "first")
     eventually(lambda: sum(stage.clusters("second").values()) == 6, what="its growth arrives")
-    eventually(lambda: stage.status("q")["waiting"] == [])
+    eventually(lambda: stage.waiting() == [])
 
 
 def test_what_others_suspended_is_theirs(stage: Stage) -> None:

@@ -123,13 +123,13 @@ def test_a_limit_lowered_below_use_refuses_increases_and_lets_decreases_through(
     stage.apply(deployment("web", 8))
     eventually(lambda: sum(stage.in_members("web").values()) == 8)
     stage.apply(quota("q", {"cpu": "500m"}))
-    eventually(lambda: stage.status("q")["exceeded"] == "cpu", what="the quota says what is exceeded")
+    eventually(lambda: stage.status("q").get("exceeded") == "cpu", what="the quota says what is exceeded")
     stage.kubectl("scale", "deployment", "web", "--replicas=9")
     eventually(lambda: stage.has_event("web", "ApplyPolicyFailed", "exceeded quota: q"))
     stage.kubectl("scale", "deployment", "web", "--replicas=7")
     eventually(lambda: sum(stage.in_members("web").values()) == 7, what="a smaller one, though still over")
     stage.apply(quota("q", {"cpu": "2"}))
-    eventually(lambda: stage.status("q")["exceeded"] == "")
+    eventually(lambda: stage.status("q").get("exceeded") == "")
 
 
 def test_two_quotas_with_different_scopes_and_a_binding_that_changes_class(stage: Stage) -> None:
@@ -223,7 +223,7 @@ def test_a_quota_that_only_warns_lets_through_counts_and_says_what_is_exceeded(s
     stage.apply(deployment("web", 5))
     eventually(lambda: sum(stage.in_members("web").values()) == 5)
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
-    assert stage.status("q")["exceeded"] == "cpu"
+    assert stage.status("q").get("exceeded") == "cpu"
 
 
 def test_a_binding_that_says_all_that_a_stamp_would_is_not_patched_and_a_forged_stamp_is_overwritten(

@@ -131,6 +131,7 @@ def test_only_changed_manifests_are_asked_about(stage: Stage, stored_work: dict[
         assert not is_asked(stage, *patch, '{"metadata":{"finalizers":null}}'), "nothing stands in a deletion's way"
 
 
+@pytest.mark.alone  # the API server takes seconds of its own for it
 def test_a_large_manifest_is_compared_within_what_conditions_may_cost(stage: Stage) -> None:
     """About the largest that an API server stores, in one piece and in very many."""
     kubectl = stage.federation.kubectl

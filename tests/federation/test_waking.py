@@ -19,11 +19,6 @@ from tests.federation.timeline import ARRIVAL_SECONDS, Seen, Timeline, following
 pytestmark = pytest.mark.federation
 
 
-def waiting(stage: Stage, name: str = "q") -> list[str]:
-    """The workloads on the quota's list, in order."""
-    return [one["name"] for one in stage.status(name).get("waiting") or []]
-
-
 def refused(stage: Stage, *names: str) -> None:
     """Wait until they are listed, and the next try of Karmada's own is seconds away."""
 
@@ -79,7 +74,7 @@ def test_a_refused_creation_arrives_when_quota_is_freed(stage: Stage, record_pro
         stage.delete("deployment", "first")
         arrived(timeline, timeline.deleted("first"), "second", 4, record_property)
     assert woken_at(stage, "second")
-    eventually(lambda: waiting(stage) == [], what="nobody is listed any more")
+    eventually(lambda: stage.waiting() == [], what="nobody is listed any more")
     eventually(lambda: stage.used("q") == {"cpu": "400m"})
     eventually(lambda: stage.has_event("second", "Woken", "quota q has room (cpu: 400m asked, 500m left)"))
     assert stage.has_event("q", "QuotaExceeded", "Deployment second was refused: exceeded quota: q")
@@ -105,7 +100,7 @@ def test_a_refused_schedule_arrives(stage: Stage, record_property: Any) -> None:
         placed = arrived(timeline, timeline.deleted("first"), "second", 4, record_property)
     assert placed.spec["rescheduleTriggeredAt"]
     assert woken_at(stage, "second") is None, "its binding was woken, not its template"
-    eventually(lambda: waiting(stage) == [])
+    eventually(lambda: stage.waiting() == [])
     eventually(lambda: stage.has_event("second-deployment", "Woken", "quota q has room (cpu: 200m asked"))
 
 
@@ -126,7 +121,7 @@ def test_a_refused_scale_up_arrives_and_shuffles_nothing(stage: Stage, record_pr
     assert "rescheduleTriggeredAt" not in placed.spec
     after = stage.clusters("second")
     assert all(after[member] >= replicas for member, replicas in before.items())
-    eventually(lambda: waiting(stage) == [])
+    eventually(lambda: stage.waiting() == [])
 
 
 @pytest.mark.prompt
@@ -145,7 +140,7 @@ def test_a_refused_scale_up_of_every_copy_arrives(stage: Stage, record_property:
         placed = arrived(timeline, timeline.deleted("first"), "second", 4, record_property)
     assert "rescheduleTriggeredAt" not in placed.spec
     assert woken_at(stage, "second")
-    eventually(lambda: waiting(stage) == [])
+    eventually(lambda: stage.waiting() == [])
 
 
 @pytest.mark.prompt
@@ -173,12 +168,12 @@ def test_the_highest_priority_comes_first_and_nobody_is_woken_in_vain(
         deployment("high", 4, priority_class="waking-high"),
     )
     refused(stage, "plain", "low", "high")
-    assert waiting(stage) == ["high", "low", "plain"], "in the order that they are tried"
+    assert stage.waiting() == ["high", "low", "plain"], "in the order that they are tried"
 
     with following(stage) as timeline:
         stage.delete("deployment", "first")
         arrived(timeline, timeline.deleted("first"), "high", 4, record_property)
-        eventually(lambda: waiting(stage) == ["low", "plain"])
+        eventually(lambda: stage.waiting() == ["low", "plain"])
         assert {seen.name for seen in timeline.events if seen.type == "ADDED"} == {"high"}
     assert woken_at(stage, "low") is None
     assert woken_at(stage, "plain") is None
@@ -199,7 +194,7 @@ def test_what_does_not_fit_is_not_woken_and_keeps_nobody_smaller_waiting(
     with following(stage) as timeline:
         stage.delete("deployment", "first")
         arrived(timeline, timeline.deleted("first"), "small", 2, record_property)
-    eventually(lambda: waiting(stage) == ["big"])
+    eventually(lambda: stage.waiting() == ["big"])
     assert woken_at(stage, "big") is None
 
 
@@ -219,7 +214,7 @@ def test_a_raised_limit_and_a_deleted_quota_wake_too(stage: Stage) -> None:
 
     # The third fits neither; without the one there is still the other.
     stage.delete("karmadaquota", "q")
-    eventually(lambda: waiting(stage, "r") == [] and woken_at(stage, "third") is None)
+    eventually(lambda: stage.waiting("r") == [] and woken_at(stage, "third") is None)
     stage.delete("karmadaquota", "r")
     eventually(lambda: sum(stage.clusters("third").values()) == 3, what="nothing limits the third")
 
@@ -237,7 +232,7 @@ def test_what_was_refused_as_quota_was_freed_is_not_stranded(stage: Stage) -> No
             lambda turn=turn: sum(stage.clusters(f"w{turn}").values()) == 5,  # type: ignore[misc]
             what=f"w{turn} arrives",
         )
-    eventually(lambda: waiting(stage) == [])
+    eventually(lambda: stage.waiting() == [])
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
 
 
@@ -247,10 +242,10 @@ def test_a_workload_that_is_gone_is_struck_off(stage: Stage) -> None:
     stage.apply(deployment("first", 5))
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
     stage.apply(deployment("second", 5))
-    eventually(lambda: waiting(stage) == ["second"])
+    eventually(lambda: stage.waiting() == ["second"])
     stage.delete("deployment", "second")
     stage.delete("deployment", "first")
-    eventually(lambda: waiting(stage) == [], what="the list is empty")
+    eventually(lambda: stage.waiting() == [], what="the list is empty")
     assert stage.binding("second") is None
 
 
@@ -260,9 +255,9 @@ def test_a_wish_that_was_taken_back_is_struck_off(stage: Stage) -> None:
     stage.apply(deployment("first", 5))
     eventually(lambda: sum(stage.clusters("first").values()) == 5)
     stage.kubectl("scale", "deployment", "first", "--replicas=6")
-    eventually(lambda: waiting(stage) == ["first"])
+    eventually(lambda: stage.waiting() == ["first"])
     stage.kubectl("scale", "deployment", "first", "--replicas=5")
-    eventually(lambda: waiting(stage) == [], what="it wants no more than it has")
+    eventually(lambda: stage.waiting() == [], what="it wants no more than it has")
     assert woken_at(stage, "first") is None
 
 
@@ -293,4 +288,4 @@ def test_a_dry_run_that_is_refused_waits_for_nothing(stage: Stage) -> None:
         stage.kubectl("patch", "rb", "first-deployment", "--type=merge", "--dry-run=server", "-p", growth)
     # Somebody who really waits is listed, and whoever did not would be by then.
     stage.apply(deployment("second", 1))
-    eventually(lambda: waiting(stage) == ["second"])
+    eventually(lambda: stage.waiting() == ["second"])
