@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from localfed.console import Progress, say  # noqa: E402
+from tests.promises import PROMPT  # noqa: E402
 from tests.simulation.catalogue import SIMULATIONS  # noqa: E402
 from tests.simulation.simulation import Mutation, Outcome, Simulation, describe  # noqa: E402
 
@@ -31,8 +32,6 @@ SEEDS_IN_TURN = {"protocol": 10, "audit": 1, "tenants": 3, "deliberation": 5, "r
 """How many seeds of each simulation before the next has its turn: some three seconds of CPU for the protocol, and one
 or two for each of the others."""
 MOST_SEEDS_FOR_A_MUTATION = 2000
-# What tests marked `prompt` hold the product to.
-PROMISES = {"ARRIVAL_SECONDS": "1"}
 # pytest's exit code where nothing is marked so.
 NO_TESTS = 5
 
@@ -121,7 +120,7 @@ def run(simulation: Simulation, mutation: Mutation | None, seed: int) -> Outcome
 
 def _run_marked_tests() -> int:
     command = [sys.executable, "-m", "pytest", "-m", "soak or prompt", "-p", "no:randomly"]
-    code = subprocess.run(command, cwd=ROOT, env={**os.environ, **PROMISES}, check=False).returncode
+    code = subprocess.run(command, cwd=ROOT, env={**os.environ, PROMPT: "1"}, check=False).returncode
     return 0 if code == NO_TESTS else code
 
 

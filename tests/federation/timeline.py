@@ -5,7 +5,6 @@ on neither side.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import threading
@@ -16,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.federation.stage import Stage
+from tests.promises import promised
 
 # How long it may take from quota being freed to what waited for it being stored: sooner than the patrol would come by,
 # however busy the machine is. The promise is a second: `make soak` holds it to that.
-ARRIVAL_SECONDS = float(os.environ.get("ARRIVAL_SECONDS", "20"))
+ARRIVAL_SECONDS = promised(1.0, at_most=20.0)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from federation_quota.kube.retry import Policy
 from localfed import ports
 from localfed.faultproxy import FaultProxy
 from tests.kube.kinds import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, configmap, deployment, loads
+from tests.promises import promised
 
 pytestmark = pytest.mark.federation
 
@@ -238,6 +239,7 @@ async def test_a_flood_keeps_to_its_connections(connection: Connection, proxy: F
     assert proxy.accepted <= 4
 
 
+@pytest.mark.prompt
 async def test_a_server_that_hangs_costs_no_more_than_the_timeout(
     proxied: Client, proxy: FaultProxy, namespace: str
 ) -> None:
@@ -246,7 +248,7 @@ async def test_a_server_that_hangs_costs_no_more_than_the_timeout(
     began = time.monotonic()
     with pytest.raises(error.NoAnswerError, match=r"within 0\.5 s") as unanswered:
         await proxied.create(CONFIGMAPS, configmap("late"), namespace, timeout_seconds=0.5)
-    assert 0.4 < time.monotonic() - began < 2
+    assert 0.4 < time.monotonic() - began < promised(2)
     assert unanswered.value.was_sent  # nobody knows whether it was carried out
     proxy.heal()
     await proxied.get(NAMESPACES, "default")
@@ -310,6 +312,7 @@ async def test_watch_gives_events_in_order_and_bookmarks_and_ends_at_its_timeout
     assert all(event["type"] == "BOOKMARK" for event in events[2:])  # the server sends one before it ends
 
 
+@pytest.mark.prompt
 async def test_a_watch_that_says_nothing_for_too_long_is_given_up(proxied: Client, proxy: FaultProxy) -> None:
     version = max([page.version async for page in proxied.list(NAMESPACES)])
 
@@ -322,4 +325,4 @@ async def test_a_watch_that_says_nothing_for_too_long_is_given_up(proxied: Clien
     began = time.monotonic()
     with pytest.raises(error.NoAnswerError, match="nothing was heard"):
         await listen()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < promised(5)

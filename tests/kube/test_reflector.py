@@ -31,12 +31,12 @@ async def test_it_lists_then_follows_creations_changes_and_deletions(client: Cli
         await client.delete(CONFIGMAPS, "b", namespace)
         last = version_of(await client.patch(CONFIGMAPS, "a", {"data": {"x": "3"}}, namespace))
         assert last > gone
-        assert await reflector.wait_for_version(last, 10)
+        assert await reflector.wait_for_version(last, 120)
         assert mirror.data() == {"before": {"x": "0"}, "a": {"x": "3"}}
         assert reflector.version == last == mirror.version
         assert reflector.lists == 1
         assert reflector.last_heard is not None
-        assert time.monotonic() - reflector.last_heard < 10
+        assert time.monotonic() - reflector.last_heard < 120
 
 
 async def test_pages_are_decoded_between_other_work(client: Client, namespace: str) -> None:
@@ -114,7 +114,7 @@ async def test_an_object_that_cannot_be_decoded_is_reported_and_passed_over(clie
         await client.create(CONFIGMAPS, configmap("bad", poison="1"), namespace)
         await client.delete(CONFIGMAPS, "bad", namespace)
         last = version_of(await client.create(CONFIGMAPS, configmap("good"), namespace))
-        assert await reflector.wait_for_version(last, 10)
+        assert await reflector.wait_for_version(last, 120)
         assert list(mirror.data()) == ["good"]
         assert [(one.name, one.was_deleted) for one in reported[1:]] == [("bad", False), ("bad", True)]
         assert reflector.undecodable == 3
