@@ -117,7 +117,7 @@ KWOK = ProgramSet(
 
 KARMADA = ProgramSet(
     name="karmada",
-    folder="karmada",
+    folder="kubernetes",  # the same Kubernetes libraries, already compiled
     origin="github.com/karmada-io/karmada",
     packages={
         "github.com/karmada-io/karmada/cmd/controller-manager": ("karmada-controller-manager",),
@@ -181,7 +181,7 @@ PROMETHEUS_OPERATOR = ProgramSet(
     },
 )
 
-# Kubernetes first: the next set compiles while Kubernetes links. kwok last: most of it is compiled with Kubernetes.
+# Kubernetes first: the next set compiles while Kubernetes links. Most of what the others need is compiled by then.
 FEDERATION = (KUBERNETES, KARMADA, KWOK)
 # The chart's, and no part of a federation.
 CHART = (HELM, CERT_MANAGER, PROMETHEUS_OPERATOR)
