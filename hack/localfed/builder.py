@@ -256,7 +256,9 @@ class Build:
 
 def _environment() -> dict[str, str]:
     environment = {
-        "GOGC": "200",  # the compilers collect garbage less often: less work for more memory
+        # The compilers collect garbage only when they are large: a fifth less work.
+        "GOGC": "800",
+        "GOMEMLIMIT": "1500MiB",
         **os.environ,
         "CGO_ENABLED": "0",  # no C compiler is assumed
         "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false",  # what go.sum does not name is not built
