@@ -9,7 +9,7 @@ from typing import Any
 from localfed.federation import Federation
 from localfed.fixtures import clear
 from tests.federation.news import NEWS
-from tests.federation.stage import Stage, eventually
+from tests.federation.stage import Stage
 
 GROUP = "quota.karmada.io/v1alpha1"
 
@@ -107,12 +107,11 @@ def _composite(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unregister(federation: Federation, tree: str) -> None:
-    """Take the tree's clusters out of the federation."""
-    listed = federation.api.list("clusters", labels=f"tree={tree}")
-    for one in listed:  # of a cluster that is not ready Karmada lets go without asking it
+    """Take the tree's clusters out of the federation; Karmada looks every ten seconds whether they may go."""
+    for one in federation.api.list("clusters", labels=f"tree={tree}"):
+        # Of a cluster that is not ready it lets go without asking it.
         _set_status(federation, one["metadata"]["name"], is_ready=False)
     federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
-    eventually(lambda: not federation.api.list("clusters", labels=f"tree={tree}"), what=f"clusters of {tree} are gone")
 
 
 def _set_status(federation: Federation, cluster: str, *, is_ready: bool, **allocatable: str) -> None:
