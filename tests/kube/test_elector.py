@@ -33,7 +33,7 @@ pytestmark = pytest.mark.federation
 
 FAIL_OVER_SECONDS = promised(5.0)
 # Nobody loses it to a slow answer.
-STEADY = Timing(lease_seconds=90, renew_deadline_seconds=80.0, retry_seconds=0.2, attempt_seconds=60.0)
+STEADY = Timing(lease_seconds=90, renew_deadline_seconds=80.0, retry_seconds=0.2, attempt_seconds=3.0)
 # Lost soon, and yet not to every slow answer.
 QUICK = Timing(lease_seconds=3, renew_deadline_seconds=2.0, retry_seconds=0.1, attempt_seconds=1.5)
 
