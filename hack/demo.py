@@ -52,7 +52,7 @@ class Narrator:
             raise ValueError(f"the story is told with kubectl, not {program}")
         found = Path(environment["PATH"].split(":")[0]) / program
         settings = {"KUBECONFIG": environment["KUBECONFIG"], "HOME": str(self.federation.directory.path)}
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             result = subprocess.run(
                 [found, *arguments], cwd=ROOT, env=settings, check=False, text=True, capture_output=True, timeout=180
@@ -60,7 +60,7 @@ class Narrator:
             printed = (result.stdout + result.stderr).rstrip()
             if result.returncode or until in printed or time.monotonic() > deadline:
                 break
-            time.sleep(0.1)
+            time.sleep(0.5)
         click.echo(printed)
         if result.returncode or until not in printed:
             raise FederationError(f"the story stopped at {command!r}; the federation stays up for a look")
@@ -83,9 +83,9 @@ def tell_story(narrator: Narrator) -> None:
     run("kubectl -n shop get karmadaquota", until="cpu: 0/10")
     tell("It applies an ordinary Deployment, 4 x 1500m = 6 cpu. There is room.")
     run("kubectl apply -f examples/shop/web.yaml")
-    run("kubectl -n shop wait --for=create resourcebinding/web-deployment --timeout=60s")
-    run("kubectl -n shop wait --for=condition=FullyApplied resourcebinding/web-deployment --timeout=60s")
-    run("kubectl --context m1 -n shop rollout status deployment/web --timeout=60s")
+    run("kubectl -n shop wait --for=create resourcebinding/web-deployment --timeout=120s")
+    run("kubectl -n shop wait --for=condition=FullyApplied resourcebinding/web-deployment --timeout=120s")
+    run("kubectl --context m1 -n shop rollout status deployment/web --timeout=120s")
     run("kubectl --context m1 -n shop get deployments")
     run("kubectl --context m2 -n shop get deployments")
     run("kubectl -n shop get karmadaquota")
@@ -99,8 +99,8 @@ def tell_story(narrator: Narrator) -> None:
     run("kubectl -n shop get karmadaquota")
     tell("The first one goes, and the second arrives by itself.")
     run("kubectl -n shop delete deployment web")
-    run("kubectl -n shop wait --for=create resourcebinding/reports-deployment --timeout=60s")
-    run("kubectl -n shop wait --for=condition=FullyApplied resourcebinding/reports-deployment --timeout=60s")
+    run("kubectl -n shop wait --for=create resourcebinding/reports-deployment --timeout=120s")
+    run("kubectl -n shop wait --for=condition=FullyApplied resourcebinding/reports-deployment --timeout=120s")
     run("kubectl --context m1 -n shop get deployments")
     run("kubectl --context m2 -n shop get deployments")
     run("kubectl -n shop get karmadaquota")

@@ -1,8 +1,8 @@
 """The lanes of `make test`: which tests each runs, with how many workers, and what it waits for.
 
 On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
-is shared (marked `alone`) come one by one when the others are through, and the tests that only compute after them.
-Tests with a federation of their own (marked `own`) disturb nobody.
+is shared (marked `alone`) come one by one when the others are through; beside them, at low priority, the tests that
+only compute. Tests with a federation of their own (marked `own`) disturb nobody and go on from first to last.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ LANES = (
         needs_federation=True,
     ),
     Lane(
-        "own", ("tests", "-m", "own and not soak"), workers=2, distribution="loadfile"
+        "own", ("tests", "-m", "own and not soak"), workers=1, distribution="loadfile"
     ),  # what a module starts is started once
     Lane("alone", (*ON_THE_FEDERATION, "-m", "alone and not soak"), needs_federation=True, after="shared"),
     Lane(
