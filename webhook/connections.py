@@ -6,6 +6,7 @@ API servers use theirs all the time, and connect anew where one was ended.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -29,12 +30,17 @@ class Connections:
         self._most = most
         self._first_request_seconds = first_request_seconds
         self._idle: dict[Connection, bool] = {}  # whether it has asked before; those idle for longest first
+        self._newcomers: set[Connection] = set()  # who has connected, and has not asked yet
+        self._all_have_asked = asyncio.Event()
+        self._all_have_asked.set()
 
     def admit(self, connection: Connection, others: list[Connection]) -> None:
         """Somebody connects; `others` are connected already."""
         if len(self._idle) >= self._most or len(others) >= self._most:
             self._make_room(set(others))
         self._idle[connection] = False
+        self._newcomers.add(connection)
+        self._all_have_asked.clear()
         asyncio.get_running_loop().call_later(self._first_request_seconds, self._expect, connection)
 
     def _make_room(self, present: set[Connection]) -> None:
@@ -43,18 +49,32 @@ class Connections:
         longest = next((one for one in self._idle if one in present), None)
         if len(present) >= self._most and longest is not None:
             del self._idle[longest]
+            self._is_no_newcomer(longest)
             longest.force_close()
 
     @contextmanager
     def busy(self, connection: Connection) -> Iterator[None]:
         """It asks something; meanwhile nobody takes its place."""
         self._idle.pop(connection, None)
+        self._is_no_newcomer(connection)
         try:
             yield
         finally:
             self._idle[connection] = True
 
+    async def until_all_have_asked(self, within_seconds: float) -> None:
+        """Return when nobody is left who has connected and not asked yet, or that time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_seconds):
+                await self._all_have_asked.wait()
+
     def _expect(self, connection: Connection) -> None:
         if self._idle.get(connection) is False:
             del self._idle[connection]
+            self._is_no_newcomer(connection)
             connection.force_close()
+
+    def _is_no_newcomer(self, connection: Connection) -> None:
+        self._newcomers.discard(connection)
+        if not self._newcomers:
+            self._all_have_asked.set()

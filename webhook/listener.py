@@ -18,8 +18,9 @@ from webhook.connections import Connections
 
 BACKLOG: Final = 1024
 HANDSHAKE_SECONDS: Final = 10.0
-# For who has connected when listening ends, and has not asked yet: a handshake and a request.
-LINGER_SECONDS: Final = 0.5
+# For who has connected when listening ends, and has not asked yet: a handshake and a request. On a machine that does
+# much else they take seconds. Who never asks is not waited for longer.
+LINGER_SECONDS: Final = 3.0
 
 
 class Listener:
@@ -68,7 +69,8 @@ class Listener:
         self._server.close()  # hardly a moment after the last was taken in
         self._server = None
         taken = [asyncio.create_task(self._take(one)) for one in last]
-        await asyncio.sleep(LINGER_SECONDS)
+        await asyncio.sleep(0)  # they are connections now
+        await self._connections.until_all_have_asked(LINGER_SECONDS)
         for task in taken:
             task.cancel()
 

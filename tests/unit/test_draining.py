@@ -80,6 +80,16 @@ async def test_who_has_connected_when_it_stops_listening_is_answered(webhook: We
         await webhook.connect()
 
 
+async def test_who_takes_long_to_ask_is_waited_for_and_who_never_asks_is_not(webhook: Webhook) -> None:
+    slow, silent = (socket.create_connection((ADDRESS, webhook.port)) for _ in range(2))
+    slow.setblocking(False)
+    stopping = asyncio.create_task(webhook.server.stop(0))
+    await asyncio.sleep(2)  # the machine does much else
+    assert (await _asked(webhook, slow)).startswith("HTTP/1.1 200")
+    await stopping
+    silent.close()
+
+
 async def _asked(webhook: Webhook, connection: socket.socket) -> str:
     return await (await webhook.connect(connection)).ask()
 
