@@ -85,6 +85,7 @@ async def test_who_takes_long_to_ask_is_waited_for_and_who_never_asks_is_not(web
     slow.setblocking(False)
     stopping = asyncio.create_task(webhook.server.stop(0))
     await asyncio.sleep(2)  # the machine does much else
+    assert not stopping.done()
     assert (await _asked(webhook, slow)).startswith("HTTP/1.1 200")
     await stopping
     silent.close()
