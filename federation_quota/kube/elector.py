@@ -8,8 +8,9 @@ cannot stop its work in time: before an act that must be the leader's, the work 
 of its clients: `Client.permitted`), and `token` (it rises with every term) lets others refuse a leader of the past.
 What was asked and frozen before it was sent is left: writes under a version are harmless even then.
 
-With the defaults a leader that dies is replaced within lease + retry = 3.5 s plus two requests; one that exits, within
-retry = 0.5 s. Give the elector a `Client` of its own: behind a flood of other requests it would be late.
+With the defaults a leader that dies is replaced within lease + retry = 8.5 s plus two requests; one that exits, within
+retry = 0.5 s; and answers that take three seconds cost nobody the leadership. Give the elector a `Client` of its own:
+behind a flood of other requests it would be late.
 """
 
 import asyncio
@@ -31,10 +32,10 @@ log = structlog.get_logger()
 class Timing:
     """How patient everybody is. All candidates should agree on it."""
 
-    lease_seconds: int = 3  # unchanged that long, it may be taken; Leases count in whole seconds
-    renew_deadline_seconds: float = 2.0  # the rest, up to the lease, is what the work has for stopping
+    lease_seconds: int = 8  # unchanged that long, it may be taken; Leases count in whole seconds
+    renew_deadline_seconds: float = 6.5  # the rest, up to the lease, is what the work has for stopping
     retry_seconds: float = 0.5
-    attempt_seconds: float = 0.9  # one request's: a single lost packet must leave time for another
+    attempt_seconds: float = 3.0  # one request's: a single lost answer must leave time for another
 
     def __post_init__(self) -> None:
         if not 0 < self.retry_seconds < self.renew_deadline_seconds < self.lease_seconds:

@@ -232,7 +232,7 @@ def test_what_others_suspended_is_theirs(stage: Stage) -> None:
     theirs["metadata"] = {"name": "theirs", "labels": {HELD_LABEL: "true"}}  # even where they say it were ours
     theirs["spec"] |= {"replicas": 3, "suspension": {"scheduling": True}}
     theirs["spec"].pop("clusters")
-    theirs.pop("status")
+    theirs.pop("status", None)
     stage.kubectl("create", "-f", "-", manifest=json.dumps(theirs))
     eventually(lambda: stage.used("q") == {"cpu": "500m"}, what="it costs what it asks for")
     found = stage.get("resourcebinding", "theirs")

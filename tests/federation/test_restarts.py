@@ -30,7 +30,7 @@ SYSTEM = "federation-quota-system"
 CLIENTS = 32
 CONTROLLERS = ("quota-controllers-1", "quota-controllers-2")
 # What a leader's death may cost, from the kill on.
-RIGHT_WITHIN_SECONDS = promised(10.0)
+RIGHT_WITHIN_SECONDS = promised(15.0)
 
 
 async def eventually(condition: Callable[[], Any], what: str, within_seconds: float = 120) -> None:

@@ -77,7 +77,7 @@ def test_a_refused_creation_arrives_when_quota_is_freed(stage: Stage, record_pro
     eventually(lambda: stage.waiting() == [], what="nobody is listed any more")
     eventually(lambda: stage.used("q") == {"cpu": "400m"})
     eventually(lambda: stage.has_event("second", "Woken", "quota q has room (cpu: 400m asked, 500m left)"))
-    assert stage.has_event("q", "QuotaExceeded", "Deployment second was refused: exceeded quota: q")
+    eventually(lambda: stage.has_event("q", "QuotaExceeded", "Deployment second was refused: exceeded quota: q"))
     assert "Woken" in stage.kubectl("describe", "deployment", "second")
 
 
