@@ -26,7 +26,7 @@ from localfed.faultproxy import FaultProxy
 from localfed.federation import Federation
 from tests.kube import candidate
 from tests.kube.eventually import eventually
-from tests.kube.leases import renewed
+from tests.kube.leases import renewed, version_of
 from tests.promises import promised
 
 pytestmark = pytest.mark.federation
@@ -131,8 +131,9 @@ async def test_a_leader_that_leaves_during_a_renewal_frees_the_lease_all_the_sam
 ) -> None:
     async with standing(connection, namespace, "a", timeline, timing=STEADY) as a:
         await eventually(lambda: timeline.of("a"), "a leads")
+        before = await version_of(client, namespace, "leader")
         a.proxy.hold(requests=False)
-        await renewed(client, namespace, "leader")  # and a does not hear of it
+        await renewed(client, namespace, "leader", since=before)  # and a does not hear of it
         a.task.cancel()
         a.proxy.heal()
         await asyncio.wait({a.task})
@@ -175,8 +176,9 @@ async def test_answers_that_are_lost_do_not_cost_the_leadership(
             leadership = a.elector.leadership
             assert leadership is not None
             for _ in range(5):
+                before = await version_of(client, namespace, "leader")
                 a.proxy.hold(requests=False)
-                await renewed(client, namespace, "leader")  # and a does not hear of it
+                await renewed(client, namespace, "leader", since=before)  # and a does not hear of it
                 a.proxy.cut()
                 a.proxy.heal()
                 await renewed(client, namespace, "leader", times=2)
