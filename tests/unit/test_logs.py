@@ -60,15 +60,24 @@ def test_every_event_stands_in_the_documentation() -> None:
     assert set(listed) == {event(call) for _, call in calls()} | {EVENT}
 
 
-@pytest.fixture
-def configured() -> Iterator[io.StringIO]:
-    """A log at its default, into a text."""
-    output, before = io.StringIO(), logging.getLogger().handlers[:]
-    logs.configure("info", "auto", output)
-    yield output
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Whatever a test configures, the tests after it find what they would have without it."""
+    before = logging.getLogger().handlers[:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        yield
     structlog.reset_defaults()
     logging.captureWarnings(False)
     logging.getLogger().handlers[:] = before
+
+
+@pytest.fixture
+def configured() -> io.StringIO:
+    """A log at its default, into a text."""
+    output = io.StringIO()
+    logs.configure("info", "auto", output)
+    return output
 
 
 def lines(output: io.StringIO) -> list[dict[str, Any]]:
