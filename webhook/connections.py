@@ -6,9 +6,8 @@ API servers use theirs all the time, and connect anew where one was ended.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 MOST_CONNECTIONS: Final = 4096
@@ -49,14 +48,14 @@ class Connections:
         longest = next((one for one in self._idle if one in present), None)
         if len(present) >= self._most and longest is not None:
             del self._idle[longest]
-            self._is_no_newcomer(longest)
+            self._forget_newcomer(longest)
             longest.force_close()
 
     @contextmanager
     def busy(self, connection: Connection) -> Iterator[None]:
         """It asks something; meanwhile nobody takes its place."""
         self._idle.pop(connection, None)
-        self._is_no_newcomer(connection)
+        self._forget_newcomer(connection)
         try:
             yield
         finally:
@@ -64,17 +63,17 @@ class Connections:
 
     async def until_all_have_asked(self, within_seconds: float) -> None:
         """Return when nobody is left who has connected and not asked yet, or that time is over."""
-        with contextlib.suppress(TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(within_seconds):
                 await self._all_have_asked.wait()
 
     def _expect(self, connection: Connection) -> None:
         if self._idle.get(connection) is False:
             del self._idle[connection]
-            self._is_no_newcomer(connection)
+            self._forget_newcomer(connection)
             connection.force_close()
 
-    def _is_no_newcomer(self, connection: Connection) -> None:
+    def _forget_newcomer(self, connection: Connection) -> None:
         self._newcomers.discard(connection)
         if not self._newcomers:
             self._all_have_asked.set()

@@ -16,6 +16,7 @@ from federation_quota.karmadaquota import GRACE_SECONDS
 from federation_quota.ledger.settling import EXPIRY_SECONDS
 from localfed.directory import Shape
 from localfed.federation import Federation
+from localfed.fixtures import PATIENT
 from localfed.guard import Guard
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, deployment, policy, quota
@@ -30,9 +31,9 @@ LATE_SECONDS = 120  # how much later than its deadline a thing may happen on a m
 
 @pytest.fixture(scope="module")
 def federation(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    """One with the settings that everything has by itself."""
+    """One with the settings that everything has by itself, but for Karmada's patience with clusters on paper."""
     found = Federation(tmp_path_factory.mktemp("long") / "fed")
-    found.up(Shape(members=2, nodes=2, quota=2), guard)
+    found.up(Shape(members=2, nodes=2, quota=2, flags={"karmada-controller-manager": PATIENT}), guard)
     yield found
     found.down()
 
