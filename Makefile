@@ -27,7 +27,7 @@ test: env ## Everything that must hold, the real federation included; LANES="sha
 
 .PHONY: unit
 unit: env ## The fast tests alone, in parallel, without a federation, and with few fresh seeds of the simulations
-	@PYTHONHASHSEED=1 FEDQUOTA_FRESH_PERCENT=10 $(BIN)/pytest -m "not federation and not own and not soak" --ignore=tests/federation \
+	@FEDQUOTA_FRESH_PERCENT=10 $(BIN)/pytest -m "not federation and not own and not soak" --ignore=tests/federation \
 		-n logical --maxprocesses=8 --dist=worksteal
 
 .PHONY: soak

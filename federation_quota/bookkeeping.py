@@ -7,7 +7,7 @@ whatever Python raises: whoever reads a whole quota says which one it was.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federation_quota.api.meta import LONGEST_NAME, LONGEST_UID, MOST_RESOURCES
+from federation_quota.bounds import LONGEST_NAME, LONGEST_UID, MOST_RESOURCES
 from federation_quota.ledger.account import Account, Advance
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation

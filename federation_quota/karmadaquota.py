@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from federation_quota import bookkeeping, condition, member_usage
-from federation_quota.api.karmadaquota import LONGEST_SUMMARY
 from federation_quota.bookkeeping import text
+from federation_quota.bounds import LONGEST_SUMMARY
 from federation_quota.condition import Finding
 from federation_quota.ledger.account import Account
 from federation_quota.quantity import ZERO, Quantity, parse

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from federation_quota.api.karmadaquota import LONGEST_MESSAGE, MOST_CLUSTERS
+from federation_quota.bounds import LONGEST_MESSAGE, MOST_CLUSTERS
 from federation_quota.condition import Finding
 from federation_quota.grace import Grace
 from federation_quota.ledger.account import Account

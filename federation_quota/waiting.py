@@ -14,8 +14,8 @@ from enum import Enum
 from typing import Any, Final
 
 from federation_quota import karmadaquota
-from federation_quota.api.karmadaquota import LONGEST_MESSAGE, MOST_WAITING
 from federation_quota.binding import Binding
+from federation_quota.bounds import LONGEST_MESSAGE, MOST_WAITING
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.claim import NO_CLAIM, Claim
 from federation_quota.ledger.judging import Ask

@@ -9,9 +9,8 @@ from functools import lru_cache
 from federation_quota import bookkeeping, karmadaquota
 from federation_quota.accounting.accountant import Accountant
 from federation_quota.accounting.answer import Allowed, Answer, Denied, Exists, Later
-from federation_quota.api.elastic import LONGEST_QUALIFIED
-from federation_quota.api.meta import LONGEST_NAME
 from federation_quota.binding import Binding
+from federation_quota.bounds import LONGEST_NAME, LONGEST_QUALIFIED
 from federation_quota.elastic import leaf
 from federation_quota.kube import codec
 from federation_quota.kube.mirrors import claim

@@ -13,8 +13,8 @@ from typing import Final
 
 from federation_quota import waiting
 from federation_quota.accounting.store import Store
-from federation_quota.api.karmadaquota import MOST_WAITING
 from federation_quota.binding import Binding, ObjectKey
+from federation_quota.bounds import MOST_WAITING
 from federation_quota.kube.mirrors import BindingMirror, claim
 from federation_quota.ledger import domain
 from federation_quota.ledger.account import Account

@@ -15,7 +15,8 @@ class Observation:
     def __init__(self) -> None:
         self.view = View()
         self._by_version: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._by_namespace: dict[str, set[asyncio.Future[None]]] = {}
+        # In the order in which they came: who is woken first must not depend on where a future lies in memory.
+        self._by_namespace: dict[str, dict[asyncio.Future[None], None]] = {}
         self._changes = 0
         self._order = count()  # futures do not compare: this breaks ties
 
@@ -66,19 +67,19 @@ class Observation:
         if self._changes != since:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._by_namespace.setdefault(namespace, set())
-        waiting.add(future)
+        waiting = self._by_namespace.setdefault(namespace, {})
+        waiting[future] = None
         try:
             await future
         finally:
-            waiting.discard(future)
+            waiting.pop(future, None)
 
-    def _owners(self, namespace: str, name: str, entry: Entry | None) -> set[str]:
+    def _owners(self, namespace: str, name: str, entry: Entry | None) -> Iterable[str]:
         """Where else it is news: with those who pay for it, or did."""
         if not self.view.has_owners:
-            return set()
+            return ()
         known = (self.view.get(namespace, name), entry)
-        return {place for one in known if one is not None for place in self.view.domains_of(one.claim)}
+        return dict.fromkeys(place for one in known if one is not None for place in self.view.domains_of(one.claim))
 
     def _wake(self, *namespaces: str) -> None:
         while self._by_version and self._by_version[0][0] <= self.view.version:

@@ -4,19 +4,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federation_quota.api.elastic import (
-    COLUMNS,
-    MOST_NAMESPACES,
-    LabelSelector,
-    NamespaceName,
-    Offer,
-    SharingSpec,
-    SharingStatus,
-)
+from federation_quota.api.elastic import COLUMNS, LabelSelector, NamespaceName, Offer, SharingSpec, SharingStatus
 from federation_quota.api.meta import CATEGORY, GROUP, VERSION, Model, Name, atomic_list, filled_in, rules
+from federation_quota.bounds import MOST_MANAGERS, MOST_NAMESPACES
 from federation_quota.crd import CustomResource
-
-MOST_MANAGERS: Final = 64
 
 
 class Manager(Model):

@@ -7,16 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from federation_quota.api.karmadaquota import (
-    LONGEST_SUMMARY,
-    MOST_CLUSTERS,
-    MOST_JOINED,
-    MOST_RESERVATIONS,
-    Joined,
-    Reservation,
-    Shape,
-)
-from federation_quota.api.limit import MOST_LIMITS, UserLimit
+from federation_quota.api.karmadaquota import Joined, Reservation, Shape
+from federation_quota.api.limit import UserLimit
 from federation_quota.api.meta import (
     ATOMIC_MAP,
     Amounts,
@@ -28,13 +20,19 @@ from federation_quota.api.meta import (
     Time,
     atomic_list,
 )
+from federation_quota.bounds import (
+    LONGEST_LABEL,
+    LONGEST_QUALIFIED,
+    LONGEST_SUMMARY,
+    MOST_ASKS,
+    MOST_CLUSTERS,
+    MOST_JOINED,
+    MOST_LIMITS,
+    MOST_NAMESPACES,
+    MOST_RESERVATIONS,
+    MOST_STRICT,
+)
 from federation_quota.crd import AGE, Column
-
-MOST_ASKS: Final = 256
-MOST_NAMESPACES: Final = 1024
-MOST_STRICT: Final = 16
-LONGEST_LABEL: Final = 63
-LONGEST_QUALIFIED: Final = 317
 
 TreeName = Annotated[str, Field(max_length=LONGEST_LABEL)]
 NamespaceName = Annotated[str, Field(max_length=LONGEST_LABEL, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]

@@ -24,17 +24,17 @@ from federation_quota.api.meta import (
     filled_in,
     rules,
 )
+from federation_quota.bounds import (
+    LONGEST_MESSAGE,
+    LONGEST_SHAPE,
+    LONGEST_SUMMARY,
+    MOST_CLUSTERS,
+    MOST_JOINED,
+    MOST_RESERVATIONS,
+    MOST_WAITING,
+)
 from federation_quota.crd import AGE, Column, CustomResource
 from federation_quota.validation import IMMUTABLE, UNSUPPORTED_SCOPE, VALUES_FORBIDDEN, VALUES_REQUIRED
-
-MOST_RESERVATIONS: Final = 1024
-MOST_WAITING: Final = 256
-MOST_JOINED: Final = 64
-MOST_CLUSTERS: Final = 1024
-# Room for every resource by the longest name it can have.
-LONGEST_SUMMARY: Final = 65536
-LONGEST_MESSAGE: Final = 1024
-LONGEST_SHAPE: Final = 64
 
 # Not an enumeration: that would refuse without a reason.
 ScopeName = Annotated[

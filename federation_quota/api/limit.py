@@ -3,14 +3,12 @@
 Never here: a kind. Called by the modules of the three kinds.
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
-from federation_quota.api.meta import LONGEST_NAME, ListedLimits, Model, atomic_list
-
-MOST_LIMITS: Final = 256
-MOST_LISTED: Final = 1024
+from federation_quota.api.meta import ListedLimits, Model, atomic_list
+from federation_quota.bounds import LONGEST_NAME, MOST_LISTED
 
 # As an identity provider writes them: how they may look is the webhook's to say.
 SubjectName = Annotated[str, Field(max_length=1024, min_length=1)]

@@ -4,9 +4,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from federation_quota.api.elastic import MOST_NAMESPACES, LabelSelector, NamespaceName
-from federation_quota.api.karmadaquota import LONGEST_SUMMARY, MOST_CLUSTERS
-from federation_quota.api.limit import MOST_LIMITS, UserLimit
+from federation_quota.api.elastic import LabelSelector, NamespaceName
+from federation_quota.api.limit import UserLimit
 from federation_quota.api.meta import (
     CATEGORY,
     GROUP,
@@ -19,6 +18,7 @@ from federation_quota.api.meta import (
     atomic_list,
     filled_in,
 )
+from federation_quota.bounds import LONGEST_SUMMARY, MOST_CLUSTERS, MOST_LIMITS, MOST_NAMESPACES
 from federation_quota.crd import AGE, Column, CustomResource
 
 

@@ -4,23 +4,20 @@ from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federation_quota.api.elastic import LONGEST_QUALIFIED, LeafReservation, TreeName
-from federation_quota.api.karmadaquota import (
-    LONGEST_SUMMARY,
-    MOST_JOINED,
-    MOST_RESERVATIONS,
-    MOST_WAITING,
-    Advance,
-    Joined,
-    Shape,
-    Waiting,
-)
+from federation_quota.api.elastic import LeafReservation, TreeName
+from federation_quota.api.karmadaquota import Advance, Joined, Shape, Waiting
 from federation_quota.api.limit import SubjectName
 from federation_quota.api.meta import CATEGORY, GROUP, VERSION, Amounts, Model, ResourceVersion, atomic_list, rules
+from federation_quota.bounds import (
+    LONGEST_QUALIFIED,
+    LONGEST_SUMMARY,
+    MOST_JOINED,
+    MOST_NODES,
+    MOST_RESERVATIONS,
+    MOST_WAITING,
+)
 from federation_quota.crd import AGE, Column, CustomResource
 from federation_quota.validation import IMMUTABLE
-
-MOST_NODES: Final = 256
 
 Qualified = Annotated[str, Field(max_length=LONGEST_QUALIFIED)]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from federation_quota.api.karmadaquota import MOST_CLUSTERS
+from federation_quota.bounds import MOST_CLUSTERS
 from federation_quota.elastic import unit
 from federation_quota.pod import Footprint, Workload
 from federation_quota.quantity import QuantityError

@@ -107,7 +107,7 @@ class QuotaMirror:
     def replace(self, items: Sequence[Account], version: int) -> None:
         """Everything was listed anew."""
         listed = {ObjectKey(item.namespace, item.name) for item in items}
-        for key in self.accounts.keys() - listed:
+        for key in [one for one in self.accounts if one not in listed]:
             self._drop(key)
             self._on_deleted(*key, version)
         for item in items:

@@ -39,7 +39,7 @@ def compact(amounts: Resources, names: Iterable[str]) -> dict[str, Quantity]:
     Where that would still be more than a status can hold, each is the largest of its resource: more than there is.
     """
     by_resource: dict[str, list[str]] = {}
-    for name in {*names, *amounts}:
+    for name in dict.fromkeys((*names, *amounts)):
         by_resource.setdefault(resource_of(name), []).append(name)
     found: dict[str, Quantity] = {}
     for resource, alike in by_resource.items():

@@ -1,8 +1,8 @@
 """The lanes of `make test`: which tests each runs, with how many workers, and what it waits for.
 
 On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
-is shared (marked `alone`) come one by one when the others are through, and the tests that only compute after them.
-Tests with a federation of their own (marked `own`) disturb nobody and go on from first to last.
+is shared (marked `alone`) come one by one when the others are through, and mostly wait: so the tests that only compute
+run beside them. Tests with a federation of their own (marked `own`) disturb nobody and go on from first to last.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ LANES = (
     Lane(
         "shared",
         (*ON_THE_FEDERATION, "-m", "federation and not alone and not own and not soak"),
-        workers=3,
+        workers=4,
         needs_federation=True,
     ),
     Lane(
@@ -42,6 +42,6 @@ LANES = (
         ("tests", "-m", "not federation and not own and not alone and not soak"),
         workers=2,
         niceness=10,
-        after="alone",
+        after="shared",
     ),
 )

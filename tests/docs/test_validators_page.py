@@ -49,8 +49,7 @@ def test_the_example_has_tests_of_its_own(pip_made: Path, tmp_path: Path) -> Non
 def federation_with_budgets(guard: Guard, pip_made: Path, tmp_path: Path) -> Iterator[Federation]:
     replicas = [webhook_name(number) for number in (1, 2)]
     shape = Shape(
-        members=2,
-        nodes=2,
+        members=1,
         quota=2,
         flags={name: ["--validators=budget"] for name in replicas},
         runners={name: [packages.__file__, str(pip_made)] for name in replicas},

@@ -32,8 +32,9 @@ IN_A_NAMESPACE = (RESOURCE_BINDINGS, KARMADA_QUOTAS, ELASTIC_QUOTAS, DEPLOYMENTS
 WITHOUT = (COMPOSITE_ELASTIC_QUOTAS, QUOTA_TREES, USAGE_ACCOUNTS, CLUSTERS)
 # For what no watch tells of: logs, metrics, roles. Also the pause after a watch that failed.
 LOOK_SECONDS = 0.2
-# A burst of events is one piece of news.
+# A burst of events is one piece of news. What has no namespace changes for other tests' sake most of the time.
 COALESCE_SECONDS = 0.02
+OF_ALL_SECONDS = 0.1
 
 
 class News:
@@ -43,7 +44,7 @@ class News:
         self._changed = threading.Condition()
         self._count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_due = False
+        self._due: asyncio.TimerHandle | None = None
         self._clients: dict[str, asyncio.Task[Client]] = {}
         self._lasting: dict[str, list[asyncio.Task[None]]] = {}  # by federation: what has no namespace
 
@@ -108,16 +109,19 @@ class News:
             with contextlib.suppress(KubeError):  # a kind that is not there, a server that is gone: looked at anew
                 async with client.watch(resource, namespace, version=0, timeout_seconds=600) as lines:
                     async for _ in lines:
-                        self._tell_soon()
+                        self._tell_soon(COALESCE_SECONDS if namespace else OF_ALL_SECONDS)
             await asyncio.sleep(LOOK_SECONDS)
 
-    def _tell_soon(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_later(COALESCE_SECONDS, self._tell)
+    def _tell_soon(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if self._due is None or due < self._due.when():
+            if self._due is not None:
+                self._due.cancel()
+            self._due = loop.call_at(due, self._tell)
 
     def _tell(self) -> None:
-        self._is_due = False
+        self._due = None
         with self._changed:
             self._count += 1
             self._changed.notify_all()

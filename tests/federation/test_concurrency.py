@@ -46,14 +46,14 @@ async def connected(stage: Stage, clients: int, attempts: int) -> AsyncIterator[
 
 
 async def test_64_clients_fill_a_quota_exactly_to_the_limit(stage: Stage) -> None:
-    stage.apply(quota("q", {"cpu": "20"}))  # two hundred times 100m
+    stage.apply(quota("q", {"cpu": "10"}))  # a hundred times 100m
     stage.quota_active("q")
     outcomes: Counter[str] = Counter()
     # A 429 is tried again, as every client of Kubernetes does.
     async with connected(stage, 64, attempts=200) as client, witness(client, stage.namespace) as history:
 
         async def fill(number: int) -> None:
-            for turn in range(6):
+            for turn in range(3):
                 name = f"b{number}-{turn}"
                 try:
                     await client.create(RESOURCE_BINDINGS, binding(name, stage.namespace, 1), stage.namespace)
@@ -62,9 +62,9 @@ async def test_64_clients_fill_a_quota_exactly_to_the_limit(stage: Stage) -> Non
                     outcomes[refusal.reason] += 1
 
         await asyncio.gather(*(fill(number) for number in range(64)))
-    assert outcomes == {"stored": 200, "QuotaExceeded": 184}
-    assert history.highest == history.total == Fraction(20)
-    eventually(lambda: stage.used("q") == {"cpu": "20"})
+    assert outcomes == {"stored": 100, "QuotaExceeded": 92}
+    assert history.highest == history.total == Fraction(10)
+    eventually(lambda: stage.used("q") == {"cpu": "10"})
     eventually(lambda: stage.status("q")["reservations"] == [])
 
 

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.federation, pytest.mark.alone]
 HOOK = hooks.VALIDATE_ELASTIC.removeprefix("/")
 # The API server keeps up to 25 idle connections to a webhook, and after a restart all of them may lead to one replica.
 CLIENTS = 60
-ROUNDS = 6
+ROUNDS = 3
 
 
 @pytest.fixture

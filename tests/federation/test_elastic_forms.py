@@ -21,9 +21,9 @@ pytestmark = pytest.mark.federation
 QUICK: dict[str, Any] = {"reclaim": {"delaySeconds": 1}}
 
 
-def workloads(stage: Stage, count: int, first: int = 0) -> None:
-    """So many Deployments of one replica, 100m each."""
-    stage.apply(policy(DIVIDED), *(deployment(f"w{number}", 1) for number in range(first, first + count)))
+def workloads(stage: Stage, count: int, first: int = 0, cpu: str = "100m") -> None:
+    """So many Deployments of one replica."""
+    stage.apply(policy(DIVIDED), *(deployment(f"w{number}", 1, cpu) for number in range(first, first + count)))
 
 
 def used(teams: Teams, *names: str) -> tuple[str, ...]:
@@ -68,20 +68,20 @@ def test_departments_share_among_themselves_before_they_borrow(federation: Feder
     parents = {"dept": "division", "s": "division", "x": "dept", "y": "dept"}
     with sharing(federation, mins, parents, **QUICK) as teams:
         teams.share("one", "1")
-        workloads(teams.stages["x"], 10)
+        workloads(teams.stages["x"], 5, cpu="200m")
         eventually(lambda: teams.used("x") == "1", what="one team has all")
-        workloads(teams.stages["other"], 4)
+        workloads(teams.stages["other"], 2, cpu="200m")
         eventually(lambda: used(teams, "x", "other") == ("600m", "400m"), what="the division gives back, and no more")
-        workloads(teams.stages["y"], 2)
+        workloads(teams.stages["y"], 1, cpu="200m")
         eventually(lambda: used(teams, "x", "y") == ("400m", "200m"), what="its sister has its own")
-        workloads(teams.stages["s"], 2)
+        workloads(teams.stages["s"], 1, cpu="200m")
         eventually(
             lambda: used(teams, "x", "y", "s") == ("200m", "200m", "200m"), what="and so has the one beside them"
         )
         assert teams.used("other") == "400m"
         eventually(lambda: used(teams, "dept", "division") == ("400m", "600m"), what="parents add up")
         eventually(lambda: teams.running("division") == "600m", what="and so does what runs")
-        assert teams.quota("dept")["status"]["held"] == 8
+        assert teams.quota("dept")["status"]["held"] == 4
         check(recorder.history(), teams.tree)
 
 
@@ -106,14 +106,14 @@ def test_what_the_system_uses_is_taken_off_and_never_held(federation: Federation
         patch = json.dumps({"spec": {"systemGroup": {"namespaceSelector": selector}}})
         federation.kubectl("patch", "quotatree", teams.tree, "--type=merge", "-p", patch)
         teams.share("one", "1")
-        workloads(teams.stages["a"], 10)
+        workloads(teams.stages["a"], 5, cpu="200m")
         eventually(lambda: teams.used("a") == "1", what="the team has all")
-        system.apply(policy(DIVIDED), deployment("dns", 3))
-        eventually(lambda: sum(system.clusters("dns").values()) == 3, what="the system waits for nobody")
+        system.apply(policy(DIVIDED), deployment("dns", 2))
+        eventually(lambda: sum(system.clusters("dns").values()) == 2, what="the system waits for nobody")
         assert leaf_of(system, "dns") == ""
-        eventually(lambda: teams.used("a") == "700m", what="the team has what is left")
+        eventually(lambda: teams.used("a") == "800m", what="the team has what is left")
         status = tree_status(federation, teams.tree)
-        assert (status["systemUsed"]["cpu"], status["total"]["cpu"]) == ("300m", "700m")
+        assert (status["systemUsed"]["cpu"], status["total"]["cpu"]) == ("200m", "800m")
         system.delete("deployment", "dns")
         eventually(lambda: teams.used("a") == "1", what="and all again")
         check(recorder.history(), teams.tree, has_clusters=False)

@@ -19,6 +19,7 @@ from faults.ground import Ground, lead_back, led_through_proxies
 from faults.load import PLACES, Load, Place
 from faults.recorder import recording
 from localfed.federation import Federation
+from localfed.fixtures import clear
 from localfed.guard import Guard
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
@@ -51,7 +52,7 @@ async def places(federation: Federation) -> AsyncIterator[tuple[Place, ...]]:
     places = tuple(replace(one, namespace=one.namespace.replace("faults", mark)) for one in PLACES)
     yield places
     for one in places:
-        await asyncio.to_thread(federation.kubectl, "delete", "namespace", one.namespace, "--wait=false")
+        await asyncio.to_thread(clear, federation, one.namespace)
 
 
 async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(

@@ -22,12 +22,14 @@ from faults.allowances import GROUPS, ROOT, USERS, Allowances, Subject
 from federation_quota.kube import config
 from federation_quota.kube.client import Client
 from localfed.federation import Federation
+from localfed.fixtures import clear
 from tests.federation.stage import Stage, eventually
 from tests.federation.test_busy import advanced
 
 pytestmark = pytest.mark.federation
 
 CLIENTS = 16
+SECONDS = 3
 
 
 async def test_nobody_has_too_much_at_any_version(federation: Federation) -> None:
@@ -41,7 +43,9 @@ async def test_nobody_has_too_much_at_any_version(federation: Federation) -> Non
         removed(federation, tree, one.estate.namespaces),
     ):
         await settle(one, clients, {})
-        told = await clients.turn([plan(one.estate, f"t-{number}", "t") for number in range(CLIENTS)], 6, is_created)
+        told = await clients.turn(
+            [plan(one.estate, f"t-{number}", "t") for number in range(CLIENTS)], SECONDS, is_created
+        )
         assert told.latencies, "something is admitted"
         # Deletions, of what was stored and of what was not; what is refused, and what is to be asked again.
         assert told.others.keys() <= {"200", "404 NotFound", "403 QuotaExceeded", "429 TooManyRequests"}, told.others
@@ -69,7 +73,7 @@ async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_repl
         await settle(one, clients, {})
         spent = advanced(stage)
         plans = [plan(one.estate, f"t-{number}", "t") for number in range(CLIENTS)]
-        told = await clients.turn(plans, 6, is_created)
+        told = await clients.turn(plans, SECONDS, is_created)
         assert not told.others
         people = 2 * len(told.latencies)  # a user and mostly a group for each; their leaves are never advanced
         assert advanced(stage) - spent > people / 2, "most of them took no write of their own"
@@ -110,6 +114,7 @@ async def removed(federation: Federation, tree: str, namespaces: list[str]) -> A
     try:
         yield
     finally:
-        federation.kubectl("delete", "namespace", *namespaces, "--wait=false")
+        for namespace in namespaces:
+            clear(federation, namespace)
         no_limits = json.dumps({"spec": {"limits": []}})
         federation.kubectl("patch", "quotatree", tree, "--type=merge", "-p", no_limits)

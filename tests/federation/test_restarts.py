@@ -17,6 +17,7 @@ from federation_quota.kube.client import Client
 from federation_quota.kube.error import KubeError
 from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
 from localfed.federation import Federation
+from localfed.fixtures import clear
 from localfed.guard import Guard
 from tests.federation.history import History, witness
 from tests.federation.manifests import quota
@@ -125,7 +126,7 @@ class Churn:
             while not stopping.is_set():
                 # Each on its own: of two that create the same, one would leave a reservation that only time ends.
                 await step(self._client, namespace, f"b{number}", self._rng, self.outcomes)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.15)
 
         async with asyncio.TaskGroup() as group:
             for namespace in self._histories:
@@ -180,7 +181,7 @@ async def churning(stage: Stage) -> AsyncIterator[Churn]:
             assert max(history.highest for history in histories.values()) <= Fraction(4)
     finally:
         for place in places[1:]:
-            stage.federation.kubectl("delete", "namespace", place.namespace, "--wait=false")
+            clear(stage.federation, place.namespace)
 
 
 @pytest.mark.prompt

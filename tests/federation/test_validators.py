@@ -23,6 +23,7 @@ from localfed import quota as product
 from localfed.api import RefusedError
 from localfed.directory import Shape
 from localfed.federation import Federation
+from localfed.fixtures import clear
 from localfed.guard import Guard
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, deployment, policy, quota
@@ -102,7 +103,7 @@ def tenant(ruled: Ruled) -> Iterator[tuple[str, Stage, Stage]]:
         ruled.federation.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     yield name, Stage(ruled.federation, places[0]), Stage(ruled.federation, places[1])
     for place in places:
-        ruled.federation.kubectl("delete", "namespace", place, "--wait=false")
+        clear(ruled.federation, place)
 
 
 def is_held(stage: Stage, name: str) -> bool:
@@ -311,7 +312,7 @@ def test_only_who_may_says_whose_a_namespace_is(rule: Ruled, tenant: tuple[str, 
     _namespace(rule, f"{name}-c", "mine", user)
     for cleared in ("clusterrole", "clusterrolebinding"):
         kubectl("delete", cleared, name)
-    kubectl("delete", "namespace", f"{name}-c", "--wait=false")
+    clear(rule.federation, f"{name}-c")
 
 
 def test_a_namespace_that_is_called_like_a_tenant_is_none_of_its_own(
@@ -326,7 +327,7 @@ def test_a_namespace_that_is_called_like_a_tenant_is_none_of_its_own(
     [own] = _bindings(namesake)
     assert not _is_held(own)
     assert rule.calls(f"namespace:{name}")[0]["used"] == "0"
-    rule.federation.kubectl("delete", "namespace", name, "--wait=false")
+    clear(rule.federation, name)
 
 
 def test_the_roles_of_validators_are_enough(rule: Ruled) -> None:

@@ -18,6 +18,8 @@ from tests.federation.timeline import ARRIVAL_SECONDS, Seen, Timeline, following
 
 pytestmark = pytest.mark.federation
 
+PAUSES = ((12.5, 16.0), (26, 36), (54, 74))  # between Karmada's own tries, in seconds after the first
+
 
 def refused(stage: Stage, *names: str) -> None:
     """Wait until they are listed, and the next try of Karmada's own is seconds away."""
@@ -29,7 +31,8 @@ def refused(stage: Stage, *names: str) -> None:
 
     def is_pausing() -> bool:
         # Its pauses double from 5 ms: it tries after 10, 20, 41 and 82 seconds, and some later on a busy machine.
-        return all(any(start < ages()[name] < end for start, end in ((26, 36), (54, 74))) for name in names)
+        listed = ages()
+        return all(any(start < listed[name] < end for start, end in PAUSES) for name in names)
 
     eventually(lambda: set(names) <= ages().keys(), what=f"{names} are on the list")
     eventually(is_pausing, what="Karmada pauses")

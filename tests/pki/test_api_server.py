@@ -67,7 +67,7 @@ async def test_not_one_admission_fails_while_the_authority_rotates(federation: F
                 created["succeeded"] += 1
             except Refusal as refusal:
                 created[str(refusal)] += 1
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.15)
 
     def promotions() -> set[x509.Certificate]:
         return {certificate for leader in leaders for certificate in leader.signed}

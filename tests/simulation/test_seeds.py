@@ -1,5 +1,10 @@
 """The fixed seeds: every mutation and every event is in them; and the fresh ones follow from the commit."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.simulation import choose, seeds
@@ -27,6 +32,22 @@ def test_fresh_seeds_are_those_of_the_commit(monkeypatch: pytest.MonkeyPatch) ->
 def test_outside_a_checkout_fresh_seeds_are_those_of_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert seeds.commit.__wrapped__() == seeds.NO_COMMIT
+
+
+def test_a_seed_is_one_course_of_events_however_sets_are_walked() -> None:
+    """Otherwise the command that repeats a failure would repeat another course."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "protocol", "49"],  # of sixty, the one that told them apart
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "PYTHONHASHSEED": hashing},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hashing in ("1", "2")
+    }
+    assert len(said) == 1
 
 
 def test_a_violation_names_the_seed_and_the_command_that_repeats_it() -> None:

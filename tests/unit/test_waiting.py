@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federation_quota import waiting
-from federation_quota.api.karmadaquota import LONGEST_MESSAGE, KarmadaQuota
+from federation_quota.api.karmadaquota import KarmadaQuota
+from federation_quota.bounds import LONGEST_MESSAGE
 from federation_quota.ledger.claim import Claim
 from federation_quota.ledger.reservation import Reservation
 from federation_quota.resources import Resources
