@@ -83,11 +83,13 @@ class Api:
         items: list[Object] = cluster.ask("GET", cluster.find(kind).path(namespace, None), query)["items"]
         return items
 
-    def create(self, value: Object, *, context: str | None = None) -> Object:
-        """Store a new object."""
+    def create(
+        self, value: Object, *, namespace: str | None = None, dry_run: bool = False, context: str | None = None
+    ) -> Object:
+        """Store a new object; unknown fields are refused, as with kubectl."""
         cluster = self._cluster(context)
-        path = cluster.find(value["kind"]).path(value["metadata"].get("namespace"), None)
-        return cluster.ask("POST", path, body=value)
+        path = cluster.find(value["kind"]).path(value["metadata"].get("namespace") or namespace, None)
+        return cluster.ask("POST", path, f"fieldValidation=Strict{_dry(dry_run)}", body=value)
 
     def apply(
         self, *values: Object, namespace: str | None = None, subresource: str = "", context: str | None = None
@@ -103,13 +105,24 @@ class Api:
             cluster.ask("PATCH", path, "fieldManager=kubectl&force=true", body=value, content=_APPLIED)
 
     def patch(
-        self, kind: str, *names: str, change: Object, namespace: str | None = None, context: str | None = None
+        self,
+        kind: str,
+        *names: str,
+        change: Object,
+        namespace: str | None = None,
+        dry_run: bool = False,
+        context: str | None = None,
     ) -> None:
-        """Change these objects by a JSON merge patch."""
+        """Change these objects by a JSON merge patch; unknown fields are refused, as with kubectl."""
         cluster = self._cluster(context)
         for name in names:
             path = cluster.find(kind).path(namespace or "default", name)
-            cluster.ask("PATCH", path, body=change, content=_MERGED)
+            cluster.ask("PATCH", path, f"fieldValidation=Strict{_dry(dry_run)}", body=change, content=_MERGED)
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, *, context: str | None = None) -> None:
+        """Delete one object; nobody waits until it is gone."""
+        cluster = self._cluster(context)
+        cluster.ask("DELETE", cluster.find(kind).path(namespace or "default", name), "propagationPolicy=Background")
 
     def delete_all(self, kind: str, namespace: str, *, context: str | None = None) -> None:
         """Delete the objects of a kind in a namespace; nobody waits until they are gone."""
@@ -220,6 +233,10 @@ class _Cluster:
                     # Of two groups with the same word, kubectl takes the one that discovery names first.
                     for word in (name.lower(), f"{name.lower()}.{group_name}"):
                         self._kinds.setdefault(word, kind)
+
+
+def _dry(is_wanted: bool) -> str:
+    return "&dryRun=All" if is_wanted else ""
 
 
 def _trust(server: Object, user: Object) -> ssl.SSLContext:

@@ -32,7 +32,7 @@ class Kubectl:
 
     def __init__(self, program: Path, kubeconfig: Path, home: Path) -> None:
         self._program = program
-        self._kubeconfig = kubeconfig
+        self.kubeconfig = kubeconfig
         self._home = home
 
     def __call__(
@@ -41,7 +41,7 @@ class Kubectl:
         """Run it and return what it printed; `manifest` goes to its standard input (`-f -`)."""
         where = ["--context", context] if context else []
         result = subprocess.run(
-            [self._program, "--kubeconfig", self._kubeconfig, *where, *arguments],
+            [self._program, "--kubeconfig", self.kubeconfig, *where, *arguments],
             input=manifest,
             capture_output=True,
             text=True,

@@ -1,13 +1,14 @@
 """A tree of a test's own, and the verbs of that test in it."""
 
+import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 
+from localfed.api import NotThereError, RefusedError
 from localfed.federation import Federation
 from localfed.kubectl import KubectlError, documents
 from tests.federation.stage import eventually
@@ -60,25 +61,25 @@ def as_user(user: str) -> list[str]:
     return [f"--as={user}"] if user else []
 
 
-@contextmanager
+@contextlib.contextmanager
 def growing(federation: Federation, name: str) -> Iterator[Grove]:
     """A tree of that name, and at the end no more of it."""
     found = Grove(federation, name)
-    found.apply(found.tree())
+    federation.api.apply(found.tree())
     yield found
     for kind in ("elasticquotas", "compositeelasticquotas"):  # leaves first, then what is above them
         eventually(partial(_is_clear, found, kind), what=f"no {kind} of this test are left")
-    found.delete("quotatree", found.name)
+    federation.api.delete("quotatree", found.name)
 
 
 def _is_clear(grove: Grove, kind: str) -> bool:
-    places = ["-A"] if kind == "elasticquotas" else []
-    items = grove.federation.kubectl.json("get", kind, *places, "-l", f"test={grove.name}")["items"]
+    api = grove.federation.api
+    items = api.list(kind, labels=f"test={grove.name}")
     for one in items:
-        place = ["-n", one["metadata"]["namespace"]] if "namespace" in one["metadata"] else []
-        try:
-            grove.delete(kind, one["metadata"]["name"], *place)
-        except KubectlError as error:
-            if "below it" not in error.stderr:  # its children come first
-                raise
+        with contextlib.suppress(NotThereError):
+            try:
+                api.delete(kind, one["metadata"]["name"], one["metadata"].get("namespace"))
+            except RefusedError as error:
+                if "below it" not in str(error):  # its children come first
+                    raise
     return not items

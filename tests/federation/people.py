@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from localfed.api import Api
 from localfed.federation import Federation
 from localfed.kubectl import Kubectl, KubectlError
 from tests.federation.stage import Stage, eventually
@@ -29,6 +30,11 @@ class Person:
     def kubectl(self) -> Kubectl:
         return self.federation.person(self.name, *self.groups)
 
+    @cached_property
+    def api(self) -> Api:
+        """Their own connections: what they do most often, without a process for it."""
+        return Api(self.kubectl.kubeconfig)
+
     def at(self, namespace: str) -> "Person":
         """The same person, in another namespace."""
         return replace(self, namespace=namespace)
@@ -36,7 +42,11 @@ class Person:
     def __call__(self, *arguments: str, manifest: dict[str, Any] | None = None) -> str:
         return self.kubectl(*arguments, "-n", self.namespace, manifest=json.dumps(manifest) if manifest else None)
 
-    def apply(self, manifest: dict[str, Any], *flags: str) -> str:
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        self.api.apply(*manifests, namespace=self.namespace)
+
+    def kubectl_apply(self, manifest: dict[str, Any], *flags: str) -> str:
+        """What kubectl says to it."""
         return self("apply", *flags, "-f", "-", manifest=manifest)
 
     def refusal(self, *arguments: str, manifest: dict[str, Any] | None = None) -> str:
@@ -70,7 +80,15 @@ def tenant(stage: Stage, name: str, *groups: str, role: str = "admin") -> Person
     """Somebody with that built-in role in the namespace of the stage, as Karmada has it."""
     federation = stage.federation
     _edited(federation)
-    stage.kubectl("create", "rolebinding", f"{name}-{role}", f"--clusterrole={role}", f"--user={name}")
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": f"{name}-{role}"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    }
+    stage.apply(binding)
     person = Person(federation, name, groups, stage.namespace)
     wanted = ("update", "resourcebindings.work.karmada.io") if role != "view" else ("get", "deployments.apps")
     eventually(lambda: person.may(*wanted), what=f"{name} has the role {role}")

@@ -39,8 +39,9 @@ class Stage:
         self.federation.api.apply(*objects, namespace=self.namespace)
 
     def delete(self, kind: str, name: str) -> None:
-        """As kubectl does, which returns when it is gone."""
-        self.kubectl("delete", kind, name)
+        """Return when it is gone."""
+        self.federation.api.delete(kind, name, self.namespace)
+        eventually(lambda: self.get(kind, name) is None, what=f"{kind} {name} is gone")
 
     def get(self, kind: str, name: str, context: str | None = None) -> dict[str, Any] | None:
         try:

@@ -109,9 +109,10 @@ def _composite(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 def _unregister(federation: Federation, tree: str) -> None:
     """Take the tree's clusters out of the federation; Karmada looks every ten seconds whether they may go."""
     for one in federation.api.list("clusters", labels=f"tree={tree}"):
+        name = one["metadata"]["name"]
         # Of a cluster that is not ready it lets go without asking it.
-        _set_status(federation, one["metadata"]["name"], is_ready=False)
-    federation.kubectl("delete", "clusters", "-l", f"tree={tree}", "--ignore-not-found", "--wait=false")
+        _set_status(federation, name, is_ready=False)
+        federation.api.delete("cluster", name)
 
 
 def _set_status(federation: Federation, cluster: str, *, is_ready: bool, **allocatable: str) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from federation_quota import api
+from localfed.api import RefusedError
 from localfed.directory import Shape
 from localfed.federation import Federation
 from localfed.guard import Guard
-from localfed.kubectl import KubectlError
 
 pytestmark = [pytest.mark.federation, pytest.mark.own]
 
@@ -47,16 +47,14 @@ def quota(spec: object, name: str = "q") -> dict[str, Any]:
     return {"apiVersion": "quota.karmada.io/v1alpha1", "kind": "KarmadaQuota", "metadata": {"name": name}, "spec": spec}
 
 
-def create(federation: Federation, namespace: str, value: dict[str, Any], *more: str) -> dict[str, Any]:
-    """Created as the API server then has it; KubectlError with its words where it refuses."""
-    arguments = ["create", "-n", namespace, "-f", "-", "-o", "json", *more]
-    created: dict[str, Any] = json.loads(federation.kubectl(*arguments, manifest=json.dumps(value)))
-    return created
+def create(federation: Federation, namespace: str, value: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+    """Created as the API server then has it; RefusedError with its words where it refuses."""
+    return federation.api.create(value, namespace=namespace, dry_run=dry_run)
 
 
 def try_to_create(federation: Federation, value: dict[str, Any]) -> dict[str, Any]:
     """As `create`, but nothing is stored, so that a namespace of its own is not needed."""
-    return create(federation, "default", value, "--dry-run=server")
+    return create(federation, "default", value, dry_run=True)
 
 
 def expression(**fields: object) -> dict[str, Any]:
@@ -151,10 +149,10 @@ EXPRESSION = "spec.scopeSelector.matchExpressions[0]"
     ],
 )
 def test_refused(federation: Federation, spec: dict[str, Any], fragments: list[str]) -> None:
-    with pytest.raises(KubectlError) as refusal:
+    with pytest.raises(RefusedError) as refusal:
         try_to_create(federation, quota(spec))
     for fragment in fragments:
-        assert fragment in refusal.value.stderr
+        assert fragment in str(refusal.value)
 
 
 def test_a_quota_without_a_spec_limits_nothing(federation: Federation) -> None:
@@ -163,8 +161,7 @@ def test_a_quota_without_a_spec_limits_nothing(federation: Federation) -> None:
 
 
 def patch(federation: Federation, namespace: str, spec: dict[str, Any]) -> None:
-    arguments = ["patch", "kq", "q", "-n", namespace, "--type=merge", "--dry-run=server", "-p"]
-    federation.kubectl(*arguments, json.dumps({"spec": spec}))
+    federation.api.patch("kq", "q", change={"spec": spec}, namespace=namespace, dry_run=True)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +177,7 @@ def test_scopes_cannot_change(
     federation: Federation, namespace: str, before: dict[str, Any], change: dict[str, Any]
 ) -> None:
     create(federation, namespace, quota(before))
-    with pytest.raises(KubectlError, match=r"spec\.scopes: Invalid value: .*field is immutable"):
+    with pytest.raises(RefusedError, match=r"spec\.scopes: Invalid value: .*field is immutable"):
         patch(federation, namespace, change)
 
 
@@ -238,7 +235,7 @@ def write_status(federation: Federation, namespace: str, status: dict[str, Any],
     value = {**quota(None, name), "status": status}
     del value["spec"]
     value["metadata"]["namespace"] = namespace
-    federation.kubectl.apply_status(value)
+    federation.api.apply(value, subresource="status")
 
 
 def test_a_whole_status_is_stored_as_it_was_written(federation: Federation, namespace: str) -> None:
@@ -270,9 +267,9 @@ def test_a_status_that_makes_no_sense_is_refused(
     federation: Federation, namespace: str, change: dict[str, Any], fragment: str
 ) -> None:
     create(federation, namespace, quota({}))
-    with pytest.raises(KubectlError) as refusal:
+    with pytest.raises(RefusedError) as refusal:
         write_status(federation, namespace, {**STATUS, **change})
-    assert fragment in refusal.value.stderr
+    assert fragment in str(refusal.value)
 
 
 def test_a_full_list_of_reservations_fits(federation: Federation, namespace: str) -> None:
@@ -372,5 +369,5 @@ def test_elastic_quotas_are_stored_and_tell_their_story(federation: Federation, 
 def test_the_api_server_refuses_elastic_quotas_that_make_no_sense(
     federation: Federation, refused: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(KubectlError, match=re.escape(words)):
+    with pytest.raises(RefusedError, match=re.escape(words)):
         try_to_create(federation, refused)

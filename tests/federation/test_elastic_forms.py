@@ -103,8 +103,8 @@ def test_what_the_system_uses_is_taken_off_and_never_held(federation: Federation
     with sharing(federation, {"a": "400m"}, **QUICK) as teams:
         system = teams.namespace("system", part="system", tree=teams.tree)
         selector = {"matchLabels": {"part": "system", "tree": teams.tree}}
-        patch = json.dumps({"spec": {"systemGroup": {"namespaceSelector": selector}}})
-        federation.kubectl("patch", "quotatree", teams.tree, "--type=merge", "-p", patch)
+        change = {"spec": {"systemGroup": {"namespaceSelector": selector}}}
+        federation.api.patch("quotatree", teams.tree, change=change)
         teams.share("one", "1")
         workloads(teams.stages["a"], 5, cpu="200m")
         eventually(lambda: teams.used("a") == "1", what="the team has all")

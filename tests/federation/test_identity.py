@@ -51,8 +51,8 @@ def test_each_owns_what_they_apply(stage: Stage, ann: Person, bob: Person) -> No
 
 
 def test_an_owner_cannot_be_forged_when_something_is_created(stage: Stage, ann: Person) -> None:
-    ann.apply(signed(deployment("applied", 1)))
-    ann.apply(signed(deployment("server-side", 1)), "--server-side")
+    ann.kubectl_apply(signed(deployment("applied", 1)))
+    ann.kubectl_apply(signed(deployment("server-side", 1)), "--server-side")
     ann("create", "-f", "-", manifest=signed(deployment("created", 1)))
     pod = {"containers": [{"name": "main", "image": "registry.example/none:1"}]}
     metadata = {"name": "bare"}
@@ -87,9 +87,11 @@ def test_an_owner_cannot_be_changed_or_removed_by_anybody(stage: Stage, ann: Per
             assert owner(stage) == ANN, (who, attempt)
         person("replace", "-f", "-", manifest=deployment("web", 2))
         assert owner(stage) == ANN, who
-        person.apply(signed(deployment("web", 3)), "--server-side", "--force-conflicts", f"--field-manager={who}")
+        person.kubectl_apply(
+            signed(deployment("web", 3)), "--server-side", "--force-conflicts", f"--field-manager={who}"
+        )
         assert owner(stage) == ANN, who
-        person.apply(deployment("web", 1), "--server-side", "--force-conflicts", f"--field-manager={who}")
+        person.kubectl_apply(deployment("web", 1), "--server-side", "--force-conflicts", f"--field-manager={who}")
         assert owner(stage) == ANN, who
     # Of Kubernetes' own kinds some take metadata along with a status.
     for change in (merged, removed):
@@ -119,17 +121,17 @@ def test_edits_by_others_change_no_owner_and_who_makes_it_anew_owns_it(stage: St
 
 
 def test_a_dry_run_shows_the_owner_and_stores_nothing(stage: Stage, ann: Person, bob: Person) -> None:
-    said = json.loads(ann.apply(signed(deployment("web", 1)), "--dry-run=server", "-o", "json"))
+    said = json.loads(ann.kubectl_apply(signed(deployment("web", 1)), "--dry-run=server", "-o", "json"))
     assert json.loads(said["metadata"]["annotations"][OWNER_ANNOTATION]) == ANN
     assert stage.get("deployment", "web") is None
     ann.apply(deployment("web", 1))
-    said = json.loads(bob.apply(signed(deployment("web", 2)), "--dry-run=server", "-o", "json"))
+    said = json.loads(bob.kubectl_apply(signed(deployment("web", 2)), "--dry-run=server", "-o", "json"))
     assert json.loads(said["metadata"]["annotations"][OWNER_ANNOTATION]) == ANN
 
 
 def test_who_acts_for_somebody_creates_in_their_name(stage: Stage, ann: Person) -> None:
     root = administrator(stage.federation, stage.namespace)
-    root.apply(deployment("hers", 1), "--as=carol", "--as-group=dev", "--as-group=system:masters")
+    root.kubectl_apply(deployment("hers", 1), "--as=carol", "--as-group=dev", "--as-group=system:masters")
     assert owner(stage, "hers") == {"user": "carol", "groups": ["dev", "system:masters"]}
     root.apply(deployment("own", 1))
     found = owner(stage, "own")
@@ -218,4 +220,4 @@ def test_who_is_in_too_many_groups_is_told_so(stage: Stage) -> None:
     groups = [f"--as-group=g{number}" for number in range(600)]
     root = administrator(stage.federation, stage.namespace)
     with pytest.raises(KubectlError, match="512 at most are kept with a workload"):
-        root.apply(deployment("web", 1), "--as=busy", "--as-group=system:masters", *groups)
+        root.kubectl_apply(deployment("web", 1), "--as=busy", "--as-group=system:masters", *groups)

@@ -1,7 +1,6 @@
 """The accounts of users and groups on the real federation: true beside limits that come, change and go, and what waits
 for one is neither tried in vain nor forgotten."""
 
-import json
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +33,7 @@ def teams(federation: Federation) -> Iterator[Teams]:
 
 def limit(teams: Teams, *limits: dict[str, Any]) -> None:
     """These are the limits of the whole tree now."""
-    patch = json.dumps({"spec": {"limits": list(limits)}})
-    teams.federation.kubectl("patch", "quotatree", teams.tree, "--type=merge", "-p", patch)
+    teams.federation.api.patch("quotatree", teams.tree, change={"spec": {"limits": list(limits)}})
 
 
 def accounts(teams: Teams) -> dict[str, dict[str, Any]]:
@@ -158,8 +156,8 @@ def test_what_waits_for_a_limit_goes_when_that_is_raised_and_a_quota_takes_its_l
     lab, shop = teams.stages["lab"], teams.stages["shop"]
 
     def limit_lab(cpu: str) -> None:
-        patch = json.dumps({"spec": {"limits": [ann(cpu=cpu)]}})
-        lab.kubectl("patch", "elasticquota", "lab", "--type=merge", "-p", patch)
+        change = {"spec": {"limits": [ann(cpu=cpu)]}}
+        lab.federation.api.patch("elasticquota", "lab", change=change, namespace=lab.namespace)
 
     limit_lab("1")
     anns = tenant(lab, "ann")

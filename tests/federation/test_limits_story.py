@@ -13,9 +13,9 @@ import pytest
 
 from faults.allowances import GROUPS, ROOT, USERS, Allowances, Subject, check
 from federation_quota.stamp import HELD_LABEL
+from localfed.api import RefusedError
 from localfed.federation import Federation
 from localfed.guard import Guard
-from localfed.kubectl import KubectlError
 from tests.federation.ledgers import Recorder
 from tests.federation.manifests import DIVIDED, deployment, policy
 from tests.federation.people import Person, tenant
@@ -33,7 +33,6 @@ class Lab:
 
     def __init__(self, teams: Teams) -> None:
         self.teams = teams
-        self.kubectl = teams.federation.kubectl
         self.vision, self.speech = teams.stages["vision"], teams.stages["speech"]
         self._people: dict[tuple[str, str], Person] = {}
 
@@ -44,15 +43,15 @@ class Lab:
             self._people[key] = tenant(stage, name, *groups)
         return self._people[key]
 
-    def limit(self, team: str, *limits: Limit) -> str:
+    def limit(self, team: str, *limits: Limit) -> None:
         """These are the limits of a team, or of the department; without a name, of the tree."""
-        kind, name, place = "quotatree", self.teams.tree, []
+        kind, name, place = "quotatree", self.teams.tree, None
         if team in self.teams.stages:
-            kind, name, place = "elasticquota", team, ["-n", self.teams.stages[team].namespace]
+            kind, name, place = "elasticquota", team, self.teams.stages[team].namespace
         elif team:
             kind, name = "compositeelasticquota", f"{self.teams.tree}-{team}"
-        patch = json.dumps({"spec": {"limits": list(limits)}})
-        return self.kubectl("patch", kind, name, *place, "--type=merge", "-p", patch)
+        change = {"spec": {"limits": list(limits)}}
+        self.teams.federation.api.patch(kind, name, change=change, namespace=place)
 
     def node(self, team: str) -> str:
         """What a team is called in the tree."""
@@ -234,14 +233,14 @@ def test_limits_change_while_things_run(lab: Lab, recorder: Recorder) -> None:
     waits(vision, "late")
     assert (has(vision, "web"), has(vision, "tiny")) == (2, 1)
     # A change that does not fit is refused as a whole, and says where.
-    with pytest.raises(KubectlError) as refused:
+    with pytest.raises(RefusedError) as refused:
         lab.limit("vision", cpu("1"), {"users": ["bob"], "maxApplications": 5}, cpu("2"))
-    assert "spec.limits[2].users[0]" in refused.value.stderr
+    assert "spec.limits[2].users[0]" in str(refused.value)
     assert (lab.teams.quota("vision")["spec"].get("limits") or []) == []
-    with pytest.raises(KubectlError) as refused:
+    with pytest.raises(RefusedError) as refused:
         lab.limit("vision", cpu("2"))
-    assert "spec.limits[0].maxResources[cpu]" in refused.value.stderr
-    assert "user ann may have no more than user ann on the tree, above it: 1" in refused.value.stderr
+    assert "spec.limits[0].maxResources[cpu]" in str(refused.value)
+    assert "user ann may have no more than user ann on the tree, above it: 1" in str(refused.value)
     # One that rises wakes what waits for it, and what is still too much goes on waiting.
     lab.limit("", cpu("3"))
     runs(vision, "late", 1)
