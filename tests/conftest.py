@@ -44,9 +44,11 @@ def _leave_out_soak(config: pytest.Config, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
-def _turn(item: pytest.Item) -> int:
-    marker = item.get_closest_marker("last")
-    return int(marker.args[0]) if marker else -1
+def _turn(item: pytest.Item) -> tuple[int, int]:
+    for place, name in ((-1, "first"), (1, "last")):
+        if marker := item.get_closest_marker(name):
+            return place, int(marker.args[0])
+    return 0, 0
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
