@@ -30,7 +30,7 @@ LANES = (
     Lane(
         "shared",
         (*ON_THE_FEDERATION, "-m", "federation and not alone and not own and not soak"),
-        workers=4,
+        workers=5,
         needs_federation=True,
     ),
     Lane(

@@ -3,16 +3,20 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from federation_quota import api
 from localfed.api import RefusedError
 from localfed.directory import Shape
+from localfed.errors import FederationError
 from localfed.federation import Federation
 from localfed.guard import Guard
+from tests.federation.stage import eventually
 
 pytestmark = [pytest.mark.federation, pytest.mark.own]
 
@@ -32,10 +36,18 @@ def federation(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="module")
 def definition(federation: Federation) -> dict[str, Any]:
     """KarmadaQuota's CRD as the API server has it, established as those of the other kinds are."""
-    federation.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+    # Not by kubectl, which would remember for minutes that it knew none of these kinds.
+    federation.api.apply(*(one for path in sorted(CRDS.iterdir()) for one in yaml.safe_load_all(path.read_text())))
     for resource in api.RESOURCES:
-        federation.kubectl("wait", "--for=condition=Established", f"crd/{resource.name}", "--timeout=30s")
-    return federation.kubectl.json("get", "crd", NAME)
+        eventually(partial(is_served, federation, resource.plural), what=f"{resource.name} is served")
+    return federation.api.get("crd", NAME)
+
+
+def is_served(federation: Federation, plural: str) -> bool:
+    try:
+        return federation.api.list(plural) == []
+    except FederationError:
+        return False
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,8 @@ from localfed.guard import Guard
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
 
-# Whom the first of them kills, new quotas wait for; the second waits that time out, so that nobody else has to.
+# Whom the first of them kills, new quotas wait for; the second waits that time out, so that nobody else has to: but for
+# those who start replicas anew, which do not know how long the dead have been dead.
 pytestmark = [pytest.mark.federation, pytest.mark.alone]
 
 CHOSEN = (
@@ -55,7 +56,7 @@ async def places(federation: Federation) -> AsyncIterator[tuple[Place, ...]]:
         await asyncio.to_thread(clear, federation, one.namespace)
 
 
-@pytest.mark.first(0)
+@pytest.mark.first(1)
 async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
     ground: Ground, places: tuple[Place, ...]
 ) -> None:
@@ -81,7 +82,7 @@ async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
     assert [one.window.name for one in course.outcomes] == [one.name for one in faults]
 
 
-@pytest.mark.first(1)
+@pytest.mark.first(2)
 def test_a_new_quota_waits_for_those_who_died_and_no_longer(stage: Stage) -> None:
     stage.apply(quota("q", {"cpu": "1"}))
     eventually(lambda: stage.is_active("q"), what="quota q is active")

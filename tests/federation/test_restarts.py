@@ -82,6 +82,7 @@ async def load(client: Client, namespace: str, failures: list[str]) -> AsyncIter
             stopping.set()
 
 
+@pytest.mark.first(0)  # new replicas wait for all who died in the last quarter of an hour
 async def test_webhook_replicas_restart_one_after_the_other_under_load_and_no_admission_fails(
     stage: Stage, guard: Guard
 ) -> None:
