@@ -29,7 +29,7 @@ class Connections:
         self._most = most
         self._first_request_seconds = first_request_seconds
         self._idle: dict[Connection, bool] = {}  # whether it has asked before; those idle for longest first
-        self._newcomers: set[Connection] = set()  # who has connected, and has not asked yet
+        self._awaited: set[Connection] = set()  # of whom a whole request has yet to arrive, or the rest of one
         self._all_have_asked = asyncio.Event()
         self._all_have_asked.set()
 
@@ -38,8 +38,7 @@ class Connections:
         if len(self._idle) >= self._most or len(others) >= self._most:
             self._make_room(set(others))
         self._idle[connection] = False
-        self._newcomers.add(connection)
-        self._all_have_asked.clear()
+        self._await(connection)
         asyncio.get_running_loop().call_later(self._first_request_seconds, self._expect, connection)
 
     def _make_room(self, present: set[Connection]) -> None:
@@ -48,21 +47,28 @@ class Connections:
         longest = next((one for one in self._idle if one in present), None)
         if len(present) >= self._most and longest is not None:
             del self._idle[longest]
-            self._forget_newcomer(longest)
+            self.heard(longest)
             longest.force_close()
 
     @contextmanager
     def busy(self, connection: Connection) -> Iterator[None]:
-        """It asks something; meanwhile nobody takes its place."""
+        """It asks something, of which the head is here; meanwhile nobody takes its place."""
         self._idle.pop(connection, None)
-        self._forget_newcomer(connection)
+        self._await(connection)
         try:
             yield
         finally:
+            self.heard(connection)
             self._idle[connection] = True
 
+    def heard(self, connection: Connection) -> None:
+        """The whole of what it asks is here."""
+        self._awaited.discard(connection)
+        if not self._awaited:
+            self._all_have_asked.set()
+
     async def until_all_have_asked(self, within_seconds: float) -> None:
-        """Return when nobody is left who has connected and not asked yet, or that time is over."""
+        """Return when all who have connected have asked, and nobody is in the middle of it, or that time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_seconds):
                 await self._all_have_asked.wait()
@@ -70,10 +76,9 @@ class Connections:
     def _expect(self, connection: Connection) -> None:
         if self._idle.get(connection) is False:
             del self._idle[connection]
-            self._forget_newcomer(connection)
+            self.heard(connection)
             connection.force_close()
 
-    def _forget_newcomer(self, connection: Connection) -> None:
-        self._newcomers.discard(connection)
-        if not self._newcomers:
-            self._all_have_asked.set()
+    def _await(self, connection: Connection) -> None:
+        self._awaited.add(connection)
+        self._all_have_asked.clear()

@@ -18,8 +18,8 @@ from webhook.connections import Connections
 
 BACKLOG: Final = 1024
 HANDSHAKE_SECONDS: Final = 10.0
-# For who has connected when listening ends, and has not asked yet: a handshake and a request. On a machine that does
-# much else they take seconds. Who never asks is not waited for longer.
+# For who has connected when listening ends, and has not asked yet, or not all of it: a handshake and a request. On a
+# machine that does much else they take seconds. Who never asks is not waited for longer.
 LINGER_SECONDS: Final = 3.0
 
 

@@ -66,7 +66,8 @@ class Server:
         self._app.add_routes(health.routes())
         refusals, intake, turns = Refusals(), intake or Intake(), Turns()
         for path, hook in hooks.items():
-            self._app.router.add_post(path, _Handler(path.removeprefix("/"), hook, refusals, intake, turns).handle)
+            handler = _Handler(path.removeprefix("/"), hook, refusals, intake, turns, self._connections)
+            self._app.router.add_post(path, handler.handle)
         self._runner = web.AppRunner(
             self._app,
             access_log=None,
@@ -92,7 +93,7 @@ class Server:
         self._health.drain()
         await asyncio.sleep(drain_seconds)
         await self._listener.close()
-        await self._runner.cleanup()
+        await self._runner.cleanup()  # from here on nothing is read any more, not even the rest of a request
 
     @web.middleware
     async def _part(
@@ -109,8 +110,11 @@ class Server:
 class _Handler:
     """One hook as aiohttp calls it: measured, and with a word in the log about what is refused."""
 
-    def __init__(self, name: str, hook: Hook, refusals: Refusals, intake: Intake, turns: Turns) -> None:
+    def __init__(
+        self, name: str, hook: Hook, refusals: Refusals, intake: Intake, turns: Turns, connections: Connections
+    ) -> None:
         self._name = name
+        self._connections = connections
         self._hook = hook
         self._refusals = refusals
         self._intake = intake
@@ -123,6 +127,7 @@ class _Handler:
         began = asyncio.get_running_loop().time()
         deadline = began + _allowed_seconds(request) - MARGIN_SECONDS
         async with self._intake.body(request) as body:
+            self._connections.heard(request.protocol)
             return await self._answer(body, began, deadline)
 
     async def _answer(self, body: bytes, began: float, deadline: float) -> web.Response:

@@ -2,7 +2,8 @@
 
 On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
 is shared (marked `alone`) come one by one when the others are through, and mostly wait: so the tests that only compute
-run beside them. Tests with a federation of their own (marked `own`) disturb nobody and go on from first to last.
+run beside them. Tests with a federation of their own (marked `own`) disturb nobody: some run from the beginning, and those
+that take most of a machine (marked `late`, too) beside the ones that mostly wait.
 """
 
 from dataclasses import dataclass
@@ -33,9 +34,9 @@ LANES = (
         workers=5,
         needs_federation=True,
     ),
-    Lane(
-        "own", ("tests", "-m", "own and not soak"), workers=1, distribution="loadfile"
-    ),  # what a module starts is started once
+    # What a module starts is started once: so `loadfile`.
+    Lane("own", ("tests", "-m", "own and not late and not soak"), workers=1, distribution="loadfile"),
+    Lane("late", ("tests", "-m", "own and late and not soak"), workers=1, distribution="loadfile", after="shared"),
     Lane("alone", (*ON_THE_FEDERATION, "-m", "alone and not soak"), needs_federation=True, after="shared"),
     Lane(
         "computing",

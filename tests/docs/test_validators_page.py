@@ -62,6 +62,7 @@ def federation_with_budgets(guard: Guard, pip_made: Path, tmp_path: Path) -> Ite
 
 @pytest.mark.federation
 @pytest.mark.own
+@pytest.mark.late
 def test_the_page_goes_as_it_is_shown(federation_with_budgets: Federation, tmp_path: Path) -> None:
     assert str(PAGE.relative_to(ROOT)) in OWN
     reader = Reader(federation_with_budgets, "shop", tmp_path / "reader")

@@ -9,7 +9,7 @@ import pytest
 
 from localfed.federation import Federation
 
-pytestmark = [pytest.mark.federation, pytest.mark.own]
+pytestmark = [pytest.mark.federation, pytest.mark.own, pytest.mark.late]
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -32,7 +32,7 @@ from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import binding
 from tests.validators import RULE
 
-pytestmark = [pytest.mark.federation, pytest.mark.own]
+pytestmark = [pytest.mark.federation, pytest.mark.own, pytest.mark.late]
 
 REPLICAS = [product.webhook_name(number) for number in (1, 2)]
 

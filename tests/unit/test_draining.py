@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from federation_quota.health import Health
+from federation_quota.kube import codec
 from federation_quota.monitoring import Address
 from federation_quota.pki.authority import create_authority, sign_leaf
 from federation_quota.pki.serving import ReloadableContext
 from tests.pki.tls import ADDRESS, client_context
+from webhook.review import Verdict
 from webhook.server import Server
 
 pytestmark = pytest.mark.virtual_time
@@ -54,13 +56,17 @@ async def webhook() -> AsyncIterator[Webhook]:
     authority = create_authority(now)
     context = ReloadableContext()
     context.load(sign_leaf(authority, [ADDRESS], now))
-    server = Server({}, health=Health(ready={}, live={}))
+    server = Server({"/judge": _judge}, health=Health(ready={}, live={}))
     with socket.create_server((ADDRESS, 0)) as free:
         port = free.getsockname()[1]
     await server.start(Address(ADDRESS, port), context.context)
     yield Webhook(server, port, client_context([authority.certificate]))
     with contextlib.suppress(Exception):
         await server.stop(0)
+
+
+async def _judge(request: codec.AdmissionRequest, deadline: float) -> Verdict:
+    raise AssertionError("what these tests send is no review")
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
@@ -89,6 +95,22 @@ async def test_who_takes_long_to_ask_is_waited_for_and_who_never_asks_is_not(web
     assert (await _asked(webhook, slow)).startswith("HTTP/1.1 200")
     await stopping
     silent.close()
+
+
+@pytest.mark.parametrize("has_asked_before", [False, True])
+async def test_the_rest_of_a_request_is_waited_for(webhook: Webhook, has_asked_before: bool) -> None:
+    client = await webhook.connect()
+    if has_asked_before:
+        await client.ask()
+    client.writer.write(b"POST /judge HTTP/1.1\r\nHost: webhook\r\nContent-Length: 10\r\n\r\nhalf ")
+    await asyncio.sleep(0.1)
+    stopping = asyncio.create_task(webhook.server.stop(0))
+    await asyncio.sleep(2)
+    assert not stopping.done()
+    client.writer.write(b"of it")
+    async with asyncio.timeout(5):
+        assert (await client.reader.readline()).startswith(b"HTTP/1.1 400")
+    await stopping
 
 
 async def _asked(webhook: Webhook, connection: socket.socket) -> str:
