@@ -29,7 +29,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is marked so comes after everything else: the end of the product, and the look back at the whole run."""
+    """What is marked so comes first, or after everything else: the end of the product, the look back at the run."""
     _leave_out_soak(config, items)
     items.sort(key=_turn)
 

@@ -2,7 +2,7 @@
 
 On the federation a test mostly waits for what others do, so many share one. Those that end, freeze or reconfigure what
 is shared (marked `alone`) come one by one when the others are through, and mostly wait: so the tests that only compute
-run beside them. Tests with a federation of their own (marked `own`) disturb nobody: they run from the beginning, but for
+run beside them. Tests with a federation of their own (marked `own`) disturb nobody, and run from the beginning, but for
 those that take most of a machine (marked `late`, too), which also run beside the ones that mostly wait.
 """
 

@@ -16,7 +16,7 @@ from tests.federation.manifests import DIVIDED, DUPLICATED, deployment, policy, 
 from tests.federation.stage import Stage, eventually
 from tests.federation.timeline import ARRIVAL_SECONDS, Seen, Timeline, following
 
-pytestmark = pytest.mark.federation
+pytestmark = [pytest.mark.federation, pytest.mark.first(0)]  # half a minute each, most of it waiting
 
 # Between Karmada's own tries, in seconds after the first. A shorter one would do on an idle machine: on a busy one each
 # try takes so long that the pause from 10 to 20 seconds may begin at 14.

@@ -55,6 +55,7 @@ async def cluster(federation: Federation, namespace: str, tmp_path: Path) -> Asy
         federation.kubectl("delete", KIND, namespace, "--ignore-not-found")
 
 
+@pytest.mark.first(0)  # it takes a minute, whatever else goes on
 async def test_not_one_admission_fails_while_the_authority_rotates(federation: Federation, cluster: Cluster) -> None:
     replicas = [Replica(cluster), Replica(cluster)]
     leaders = [Leader(cluster), Leader(cluster)]  # both at once: neither knows of the other
