@@ -4,6 +4,7 @@ Elsewhere they are set to seconds. Each test here waits for one, and knows that 
 runs them.
 """
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,12 +61,15 @@ async def test_what_was_admitted_and_never_came_counts_until_its_expiry(stage: S
             return REFUSAL in str(refusal)
         return False
 
-    async with refusing(stage, 1):
+    def grow_in_vain() -> None:
         eventually(lambda: is_refused("--dry-run=server"), what="the other webhook is asked")
         with not_before(EXPIRY_SECONDS):
             assert is_refused()
             eventually(lambda: stage.used("q") == {"cpu": "600m"}, what="it counts")
             eventually(lambda: stage.used("q") == {"cpu": "100m"}, EXPIRY_SECONDS + LATE_SECONDS, "it counts no longer")
+
+    async with refusing(stage, 1):
+        await asyncio.to_thread(grow_in_vain)  # who refuses does so on this thread
     assert stage.status("q")["reservations"] == []
 
 
