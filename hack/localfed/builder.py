@@ -20,7 +20,9 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localfed import cache, lock, toolchain
+import psutil
+
+from localfed import cache, lock, marker, toolchain
 from localfed.console import Progress, duration
 from localfed.errors import FederationError
 from localfed.guard import Guard
@@ -241,10 +243,11 @@ class Build:
                         on_line(line)
             code = process.wait()
         except BaseException:
-            # With the compilers that it started: they are of its session.
+            # With the compilers that it started: they are of its session, and a moment later they are gone.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            marker.wait(_group(process.pid), within_seconds=10)
             raise
         if code:
             raise FederationError(
@@ -252,6 +255,16 @@ class Build:
                 f"{_telling_line(lines)}. The whole output: {log_path}. Run the same command again once that is "
                 "mended (nothing compiled is lost), or set FEDERATION_BIN_DIR to a folder with ready programs."
             )
+
+
+def _group(leader: int) -> list[psutil.Process]:
+    """The processes of a group."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError):
+            if os.getpgid(process.pid) == leader:
+                found.append(process)
+    return found
 
 
 def _environment() -> dict[str, str]:
