@@ -5,6 +5,7 @@ import gc
 from collections.abc import Callable, Mapping
 
 import pytest
+import structlog
 
 from tests.simulation import seeds
 from tests.virtual_time import VirtualTimeLoop
@@ -13,8 +14,11 @@ pytest_plugins = ["localfed.fixtures"]
 
 
 def pytest_configure() -> None:
-    """Collect no garbage while tests are collected: all of it stays."""
+    """Collect no garbage while tests are collected: all of it stays. Let no logger keep what one test configured: the
+    programs do, to be faster, and whoever captures logs later would see nothing of those."""
     gc.disable()
+    configure = structlog.configure
+    structlog.configure = lambda **options: configure(**{**options, "cache_logger_on_first_use": False})
 
 
 def pytest_collection_finish() -> None:
