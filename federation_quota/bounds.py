@@ -1,4 +1,4 @@
-"""How much the API holds: of what is listed, the most, and of what is told, the longest.
+"""The bounds of the API: how many items a list may have, and how many characters a text.
 
 The schemas of `federation_quota.api` are written with these, and whatever fills a status keeps to them.
 """

@@ -126,14 +126,25 @@ async def test_one_leads_and_the_other_follows_at_once_when_it_leaves(
     timeline.check()
 
 
+async def lose_an_answer(proxy: FaultProxy, client: Client, namespace: str) -> None:
+    """Hold all answers until a renewal is stored of which its sender has not heard.
+
+    It may have been stored before that version was read. Then no other comes: its sender first asks what is stored, and
+    does not hear of that either.
+    """
+    before = await version_of(client, namespace, "leader")
+    proxy.hold(requests=False)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STEADY.attempt_seconds):
+            await renewed(client, namespace, "leader", since=before)
+
+
 async def test_a_leader_that_leaves_during_a_renewal_frees_the_lease_all_the_same(
     connection: Connection, client: Client, namespace: str, timeline: Timeline
 ) -> None:
     async with standing(connection, namespace, "a", timeline, timing=STEADY) as a:
         await eventually(lambda: timeline.of("a"), "a leads")
-        before = await version_of(client, namespace, "leader")
-        a.proxy.hold(requests=False)
-        await renewed(client, namespace, "leader", since=before)  # and a does not hear of it
+        await lose_an_answer(a.proxy, client, namespace)
         a.task.cancel()
         a.proxy.heal()
         await asyncio.wait({a.task})
@@ -176,13 +187,7 @@ async def test_answers_that_are_lost_do_not_cost_the_leadership(
             leadership = a.elector.leadership
             assert leadership is not None
             for _ in range(5):
-                before = await version_of(client, namespace, "leader")
-                a.proxy.hold(requests=False)
-                # And a does not hear of it. If it was already stored, then this was the lost one, and no other comes:
-                # a asks first what is stored, and does not hear of that either.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(STEADY.attempt_seconds):
-                        await renewed(client, namespace, "leader", since=before)
+                await lose_an_answer(a.proxy, client, namespace)
                 a.proxy.cut()
                 a.proxy.heal()
                 await renewed(client, namespace, "leader", times=2)
