@@ -97,10 +97,13 @@ class Deliberation:
 
     def _open(self, own: str, expired: Collection[str]) -> list[Change]:
         """What is under way, by whichever replica, but for oneself."""
+        versions = self._mirror.versions
         return [
             one
             for one in self._shared.current.changes
-            if one.id != own and one.id not in expired and not one.is_seen(self._mirror.identity_of(one.kind, one.name))
+            if one.id != own
+            and one.id not in expired
+            and not one.is_seen(self._mirror.identity_of(one.kind, one.name), versions[one.kind])
         ]
 
     def _everywhere(self, look: Look, own: str, expired: Collection[str]) -> Verdict:

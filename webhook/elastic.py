@@ -117,8 +117,11 @@ class _Change:
     @property
     def underway(self) -> Change:
         """The change as others are told of it."""
-        spec = None if self.new is None else self.document.get("spec") or {}
-        return Change(secrets.token_hex(8), self.kind, self.name, identity(self.document), spec)
+        known = identity(self.document)
+        if self.new is None:
+            version = codec.parse_version(self.document["metadata"].get("resourceVersion"))
+            return Change(secrets.token_hex(8), self.kind, self.name, known, None, version)
+        return Change(secrets.token_hex(8), self.kind, self.name, known, self.document.get("spec") or {})
 
     @property
     def warnings(self) -> list[str]:

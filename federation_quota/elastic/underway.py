@@ -69,12 +69,14 @@ class Change:
     """The object as it will be stored; of a deletion, as it was."""
     spec: Mapping[str, Any] | None
     """What it will say; None for a deletion."""
+    version: int = 0
+    """Of a deletion, the version that the object had: a view from before it may not know the object yet."""
 
-    def is_seen(self, stored: Identity | None) -> bool:
-        """Whether it has come, and what was stored in its place is known; None: nothing is stored there."""
+    def is_seen(self, stored: Identity | None, version: int) -> bool:
+        """Whether it has come, by a view up to that version which has that object; None: which has nothing there."""
         is_there = stored is not None and stored.uid == self.identity.uid
         if self.spec is None:
-            return not is_there
+            return not is_there and version >= self.version
         # Another of the same name may be an earlier one, and this one yet to be seen.
         return stored is not None and is_there and stored.generation >= self.identity.generation
 
@@ -111,6 +113,7 @@ class Underway:
                 "uid": one.identity.uid,
                 "generation": one.identity.generation,
                 "spec": one.spec,
+                "version": one.version,
             }
             for one in self.changes
         ]
@@ -123,13 +126,16 @@ def read(text: str) -> Underway:
         return Underway()
     try:
         found = json.loads(text)
-        changes = tuple(
-            Change(one["id"], one["kind"], one["name"], Identity(one["uid"], int(one["generation"])), one["spec"])
-            for one in found["changes"]
-        )
+        changes = tuple(_change(one) for one in found["changes"])
         return Underway(changes, {str(kind): int(version) for kind, version in found["observed"].items()})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnderwayError(f"the changes under way cannot be read: {error}") from error
+
+
+def _change(one: Mapping[str, Any]) -> Change:
+    identity = Identity(one["uid"], int(one["generation"]))
+    # A replica of an earlier release does not say the version.
+    return Change(one["id"], one["kind"], one["name"], identity, one["spec"], int(one.get("version", 0)))
 
 
 def worlds(changes: Collection[Change]) -> Iterator[tuple[Change, ...]]:

@@ -111,7 +111,7 @@ def decode_stored_binding(body: Encoded, tariff: Tariff = STANDARD) -> Binding:
         return Binding(
             key=ObjectKey(intern(found.namespace), found.name),
             uid=found.uid,
-            version=_version(found.resource_version),
+            version=parse_version(found.resource_version),
             template=TemplateRef(api_version="", kind="", namespace=found.namespace, name=""),
             fault=str(error),
         )
@@ -119,13 +119,13 @@ def decode_stored_binding(body: Encoded, tariff: Tariff = STANDARD) -> Binding:
 
 def decode_version(body: Encoded) -> int:
     """The resourceVersion of any object, a bookmark's for one."""
-    return _version(_decode(_IDENTITY, body, "object").metadata.resource_version)
+    return parse_version(_decode(_IDENTITY, body, "object").metadata.resource_version)
 
 
 def decode_key_and_version(body: Encoded) -> tuple[ObjectKey, int]:
     """The name and resourceVersion of any object."""
     metadata = _decode(_IDENTITY, body, "object").metadata
-    return ObjectKey(metadata.namespace, metadata.name), _version(metadata.resource_version)
+    return ObjectKey(metadata.namespace, metadata.name), parse_version(metadata.resource_version)
 
 
 def decode_review(body: bytes) -> AdmissionRequest:
@@ -254,7 +254,7 @@ def _binding(shape: wire.BindingShape, tariff: Tariff) -> Binding:
     return Binding(
         key=ObjectKey(intern(metadata.namespace), metadata.name),
         uid=metadata.uid,
-        version=_version(metadata.resource_version),
+        version=parse_version(metadata.resource_version),
         template=template_ref(spec.resource),
         demand=amounts.demand,
         assigned=amounts.assigned,
@@ -368,7 +368,7 @@ def _said_pending(status: wire.BindingStatus | None) -> str:
     return ""
 
 
-def _version(text: str | None) -> int:
+def parse_version(text: str | None) -> int:
     """A resourceVersion as the number it is, so that versions can be compared; 0 for what is not stored."""
     version = _number(text)
     if version is None:

@@ -40,8 +40,17 @@ def everything_that_is_under_way_is_taken_to_come(patch: pytest.MonkeyPatch) -> 
 def another_of_the_same_name_is_taken_for_it(patch: pytest.MonkeyPatch) -> None:
     original = Change.is_seen
 
-    def is_seen(self: Change, stored: Identity | None) -> bool:
-        return original(self, stored) or (stored is not None and stored.uid != self.identity.uid)
+    def is_seen(self: Change, stored: Identity | None, version: int) -> bool:
+        return original(self, stored, version) or (stored is not None and stored.uid != self.identity.uid)
+
+    patch.setattr(Change, "is_seen", is_seen)
+
+
+def what_a_view_does_not_know_yet_is_taken_to_be_deleted(patch: pytest.MonkeyPatch) -> None:
+    original = Change.is_seen
+
+    def is_seen(self: Change, stored: Identity | None, _version: int) -> bool:
+        return original(self, stored, self.version)
 
     patch.setattr(Change, "is_seen", is_seen)
 
@@ -58,5 +67,6 @@ ALL = (
     the_list_is_written_whatever_others_wrote,
     everything_that_is_under_way_is_taken_to_come,
     another_of_the_same_name_is_taken_for_it,
+    what_a_view_does_not_know_yet_is_taken_to_be_deleted,
     what_takes_long_is_forgotten_early,
 )

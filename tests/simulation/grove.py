@@ -243,6 +243,7 @@ class World:
             del self.objects[key]
             self.history[wish.kind].append((self.version, {"type": "DELETED", "object": before}))
         else:
+            made["metadata"]["resourceVersion"] = str(self.version)
             self.objects[key] = made
             self.history[wish.kind].append((self.version, {"type": "MODIFIED", "object": made}))
         self.forests.append(Forest.of(quotas.read(one) for one in self.objects.values()))

@@ -1,5 +1,7 @@
 """What was let through counts until it is seen, or can no longer come; whichever of it comes."""
 
+from dataclasses import replace
+
 import pytest
 
 from federation_quota.elastic.forest import Root
@@ -25,22 +27,28 @@ def change(name: str = "q", kind: str = COMPOSITE, *, uid: str = "u", generation
 
 def test_a_creation_is_seen_when_it_is_stored() -> None:
     made = change(min={"cpu": 2})
-    assert not made.is_seen(None)
-    assert made.is_seen(Identity("u", 1))
-    assert not made.is_seen(Identity("earlier", 7)), "one of the same name, which a view behind has yet to see go"
+    assert not made.is_seen(None, 9)
+    assert made.is_seen(Identity("u", 1), 9)
+    assert not made.is_seen(Identity("earlier", 7), 9), "one of the same name, which a view behind has yet to see go"
 
 
 def test_a_change_is_seen_when_its_generation_is() -> None:
     changed = change(generation=5, min={"cpu": 2})
-    assert not changed.is_seen(Identity("u", 4)), "a status was written meanwhile"
-    assert changed.is_seen(Identity("u", 6))
+    assert not changed.is_seen(Identity("u", 4), 9), "a status was written meanwhile"
+    assert changed.is_seen(Identity("u", 6), 9)
 
 
 def test_a_deletion_is_seen_when_the_object_is_gone_or_another() -> None:
-    gone = change()
-    assert not gone.is_seen(Identity("u", 1))
-    assert gone.is_seen(None)
-    assert gone.is_seen(Identity("v", 1))
+    gone = replace(change(), version=7)
+    assert not gone.is_seen(Identity("u", 1), 8)
+    assert gone.is_seen(None, 8)
+    assert gone.is_seen(Identity("v", 1), 8)
+
+
+def test_a_deletion_is_not_seen_by_a_view_that_does_not_know_the_object_yet() -> None:
+    gone = replace(change(), version=7)
+    assert not gone.is_seen(None, 6)
+    assert not gone.is_seen(Identity("earlier", 1), 6)
 
 
 def test_what_may_come_is_looked_at_in_every_way_and_first_as_if_nothing_came() -> None:
