@@ -35,8 +35,10 @@ LONGEST_TIMEOUT_SECONDS = 30.0
 # For how long a connection may be idle. Go's clients give theirs up after 90 s: it is theirs to end it, or a request
 # that is on its way just then would fail.
 IDLE_SECONDS = 180.0
-# Kept back for the way home: an answer that comes too late is an error for the client, one in time is at least «later».
-MARGIN_SECONDS = 0.5
+# Kept back for the way here and home, a second and more where CPU is short: an answer that comes too late is an error
+# for the client, one in time is at least «later».
+MARGIN_SHARE = 0.2
+LEAST_MARGIN_SECONDS = 0.5
 # What the object of a review is called in the log.
 _KIND: Final = {
     "resourcebindings": "binding",
@@ -125,7 +127,8 @@ class _Handler:
     async def handle(self, request: web.Request) -> web.Response:
         """One request."""
         began = asyncio.get_running_loop().time()
-        deadline = began + _allowed_seconds(request) - MARGIN_SECONDS
+        allowed = _allowed_seconds(request)
+        deadline = began + allowed - max(LEAST_MARGIN_SECONDS, MARGIN_SHARE * allowed)
         async with self._intake.body(request) as body:
             self._connections.heard(request.protocol)
             return await self._answer(body, began, deadline)
@@ -145,7 +148,7 @@ class _Handler:
 
     async def _judge(self, review: codec.AdmissionRequest, deadline: float) -> Verdict:
         try:
-            async with asyncio.timeout_at(deadline + MARGIN_SECONDS / 2), self._turns.of(self._queue(review)):
+            async with asyncio.timeout_at(deadline + LEAST_MARGIN_SECONDS / 2), self._turns.of(self._queue(review)):
                 return await self._hook(review, deadline)
         except codec.CodecError as error:
             return refuse(400, "BadRequest", str(error))

@@ -58,3 +58,20 @@ def classes(operator: str, *values: str) -> dict[str, Any]:
     if values:
         expression["values"] = list(values)
     return {"matchExpressions": [expression]}
+
+
+CPU_PATH = "/spec/template/spec/containers/0/resources/requests/cpu"
+"""Where a Deployment says how much cpu a pod asks for."""
+
+
+def override(name: str, path: str, value: object, *, operator: str = "replace", clusters: str = "") -> dict[str, Any]:
+    """An OverridePolicy for all Deployments of its namespace."""
+    rule: dict[str, Any] = {"overriders": {"plaintext": [{"path": path, "operator": operator, "value": value}]}}
+    if clusters:
+        rule["targetCluster"] = {"clusterNames": [clusters]}
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "OverridePolicy",
+        "metadata": {"name": name},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "overrideRules": [rule]},
+    }

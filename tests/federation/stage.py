@@ -100,3 +100,20 @@ class Stage:
 
     def has_event(self, name: str, reason: str, text: str) -> bool:
         return any(one["reason"] == reason and text in one["message"] for one in self.events(name))
+
+    def is_refused(self, name: str, text: str) -> bool:
+        """Whether Karmada was refused the binding of that workload, in these words."""
+        return self.karmada_logged(f", {self.namespace}/{name}. error: ", text) > 0
+
+    def refused_works(self, binding: str, text: str) -> int:
+        """How often Karmada was refused a Work of that binding, in these words."""
+        return self.karmada_logged("to works", f'namespace="{self.namespace}" binding="{binding}"', text)
+
+    def karmada_logged(self, *texts: str) -> int:
+        """How many lines of Karmada's log have all these.
+
+        Users read the same in Events. But Karmada writes all of its Events one by one: where much happens they come
+        minutes late, and some never.
+        """
+        with self.federation.directory.log("karmada-controller-manager").open(errors="replace") as lines:
+            return sum(all(text in line for text in texts) for line in lines)

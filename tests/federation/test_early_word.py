@@ -73,7 +73,7 @@ def test_a_workload_that_will_not_fit_is_accepted_with_a_warning(stage: Stage) -
         "quota team: 6 more cpu asked for, 6 of 10 used: "
         "if propagated, it will not be scheduled until something is freed"
     ]
-    eventually(lambda: stage.has_event("second", "ApplyPolicyFailed", "exceeded quota: team, requested: cpu=6"))
+    eventually(lambda: stage.is_refused("second", "exceeded quota: team, requested: cpu=6"))
 
 
 def test_more_than_the_whole_quota_is_told_as_such(stage: Stage) -> None:
@@ -301,5 +301,5 @@ class TestTrees:
         ]
         stage.apply(policy(DIVIDED))
         text = "requested: admission.cpu=4, used: admission.cpu=0, limited: admission.cpu=3"
-        eventually(lambda: stage.has_event("web", "ApplyPolicyFailed", text), what="the binding is refused")
+        eventually(lambda: stage.is_refused("web", text), what="the binding is refused")
         assert stage.binding("web") is None

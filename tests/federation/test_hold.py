@@ -128,7 +128,7 @@ def test_released_when_the_quota_changes(stage: Stage, change: str) -> None:
     else:
         stage.apply(quota("q", {"cpu": "500m"}, onExceeded="Deny"))
         stage.apply(deployment("third", 1))
-        eventually(lambda: stage.has_event("third", "ApplyPolicyFailed", "exceeded quota: q"))
+        eventually(lambda: stage.is_refused("third", "exceeded quota: q"))
         assert is_held(stage, "second"), "it stays until it fits"
         stage.delete("deployment", "third")
         stage.delete("deployment", "first")
@@ -180,7 +180,7 @@ def test_a_scale_up_is_held_while_what_runs_goes_on(stage: Stage) -> None:
 
     # More for each replica is refused: what runs could not go on as it is.
     stage.kubectl("set", "resources", "deployment", "second", "--requests=cpu=200m")
-    eventually(lambda: stage.has_event("second", "ApplyPolicyFailed", "exceeded quota: q, requested: cpu=300m"))
+    eventually(lambda: stage.is_refused("second", "exceeded quota: q, requested: cpu=300m"))
     stage.kubectl("set", "resources", "deployment", "second", "--requests=cpu=100m")
 
     with following(stage) as timeline:
@@ -258,7 +258,7 @@ def test_a_quota_that_denies_goes_before_one_that_holds(stage: Stage) -> None:
     stage.quota_active("r")
     running(stage, "first", 5)
     stage.apply(deployment("second", 2))
-    eventually(lambda: stage.has_event("second", "ApplyPolicyFailed", "exceeded quota"))
+    eventually(lambda: stage.is_refused("second", "exceeded quota"))
     assert stage.binding("second") is None
     stage.apply(deployment("third", 1))
     eventually(lambda: is_held(stage, "third"), what="the third fits the one that denies, and is held by the other")

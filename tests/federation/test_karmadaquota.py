@@ -38,7 +38,7 @@ def test_a_larger_request_is_refused_and_the_binding_stays(stage: Stage) -> None
     eventually(lambda: sum(stage.in_members("web").values()) == 1)
     stage.apply(deployment("web", 1, "20m"))
     text = "exceeded quota: q, requested: cpu=10m, used: cpu=10m, limited: cpu=10m"
-    eventually(lambda: stage.has_event("web", "ApplyPolicyFailed", text), what="the event with our text")
+    eventually(lambda: stage.is_refused("web", text), what="Karmada has our text")
     binding = stage.binding("web")
     assert binding is not None
     assert binding["spec"]["replicaRequirements"]["resourceRequest"] == {"cpu": "10m"}
@@ -51,7 +51,7 @@ def test_a_second_deployment_is_refused_and_arrives_when_the_first_goes(stage: S
     stage.apply(deployment("first", 1, "10m"))
     eventually(lambda: sum(stage.in_members("first").values()) == 1)
     stage.apply(deployment("second", 1, "10m"))
-    eventually(lambda: stage.has_event("second", "ApplyPolicyFailed", "exceeded quota: q"))
+    eventually(lambda: stage.is_refused("second", "exceeded quota: q"))
     assert stage.binding("second") is None
     assert stage.in_members("second") == {}
     stage.delete("deployment", "first")
@@ -66,7 +66,7 @@ def test_scaling_up_beyond_the_limit_leaves_everything_as_it_was(stage: Stage) -
     eventually(lambda: sum(stage.in_members("web").values()) == 1)
     before = stage.in_members("web")
     stage.kubectl("scale", "deployment", "web", "--replicas=2")
-    eventually(lambda: stage.has_event("web", "ApplyPolicyFailed", "requested: cpu=10m, used: cpu=10m"))
+    eventually(lambda: stage.is_refused("web", "requested: cpu=10m, used: cpu=10m"))
     assert sum(stage.clusters("web").values()) == 1
     assert stage.in_members("web") == before
 
@@ -125,7 +125,7 @@ def test_a_limit_lowered_below_use_refuses_increases_and_lets_decreases_through(
     stage.apply(quota("q", {"cpu": "500m"}))
     eventually(lambda: stage.status("q").get("exceeded") == "cpu", what="the quota says what is exceeded")
     stage.kubectl("scale", "deployment", "web", "--replicas=9")
-    eventually(lambda: stage.has_event("web", "ApplyPolicyFailed", "exceeded quota: q"))
+    eventually(lambda: stage.is_refused("web", "exceeded quota: q"))
     stage.kubectl("scale", "deployment", "web", "--replicas=7")
     eventually(lambda: sum(stage.in_members("web").values()) == 7, what="a smaller one, though still over")
     stage.apply(quota("q", {"cpu": "2"}))
@@ -154,7 +154,7 @@ def test_two_quotas_with_different_scopes_and_a_binding_that_changes_class(stage
     eventually(lambda: (stage.used("gold"), stage.used("rest")) == ({"cpu": "200m"}, {"cpu": "300m"}))
     # Arriving in a class is an increase there: it has no room for more gold.
     stage.apply(deployment("plain", 3, priority_class="gold"))
-    eventually(lambda: stage.has_event("plain", "ApplyPolicyFailed", "exceeded quota: gold, requested: cpu=300m"))
+    eventually(lambda: stage.is_refused("plain", "exceeded quota: gold, requested: cpu=300m"))
     assert (stage.used("gold"), stage.used("rest")) == ({"cpu": "200m"}, {"cpu": "300m"})
     stage.apply(deployment("shiny", 2, priority_class="silver"))
     eventually(lambda: stage.used("rest")["cpu"] in ("500m", "200m"))
@@ -170,7 +170,7 @@ def test_a_change_of_selector_is_acted_on_at_once(stage: Stage) -> None:
     stage.apply(quota("q", {"cpu": "1"}, scopeSelector=classes("DoesNotExist")))
     eventually(lambda: stage.used("q") == {"cpu": "500m"})
     stage.apply(deployment("more", 6))
-    eventually(lambda: stage.has_event("more", "ApplyPolicyFailed", "requested: cpu=600m, used: cpu=500m"))
+    eventually(lambda: stage.is_refused("more", "requested: cpu=600m, used: cpu=500m"))
 
 
 def test_a_quota_created_after_the_workloads_counts_them_and_starts_from_there(stage: Stage) -> None:
@@ -179,7 +179,7 @@ def test_a_quota_created_after_the_workloads_counts_them_and_starts_from_there(s
     stage.apply(quota("q", {"cpu": "600m", "pods": "5"}))
     eventually(lambda: stage.used("q") == {"cpu": "500m", "pods": "5"})
     stage.apply(deployment("more", 1))
-    eventually(lambda: stage.has_event("more", "ApplyPolicyFailed", "requested: pods=1, used: pods=5, limited: pods=5"))
+    eventually(lambda: stage.is_refused("more", "requested: pods=1, used: pods=5, limited: pods=5"))
 
 
 def test_objects_are_counted_however_many_clusters_hold_a_copy(stage: Stage) -> None:
@@ -194,7 +194,7 @@ def test_objects_are_counted_however_many_clusters_hold_a_copy(stage: Stage) -> 
         if name != "three":
             eventually(lambda name=name: stage.get("resourcebinding", f"{name}-service") is not None)  # type: ignore[misc]
     text = "exceeded quota: q, requested: services=1, used: services=2, limited: services=2"
-    eventually(lambda: stage.has_event("three", "ApplyPolicyFailed", text))
+    eventually(lambda: stage.is_refused("three", text))
     assert stage.used("q") == {"services": "2", "count/secrets": "0"}
 
 

@@ -50,5 +50,5 @@ def test_a_quota_that_a_workload_cannot_have_is_said_at_once(stage: Stage) -> No
     stray = deployment("stray", 1)
     stray["metadata"]["labels"] = {**stray["metadata"].get("labels", {}), QUOTA_NAME_LABEL: "nobody"}
     stage.apply(stray)
-    eventually(lambda: stage.has_event("stray", "ApplyPolicyFailed", "there is no quota nobody"))
+    eventually(lambda: stage.is_refused("stray", "there is no quota nobody"))
     assert stage.binding("stray") is None
