@@ -5,6 +5,7 @@ Clusters are a custom resource here instead of an aggregated API: Karmada's cont
 
 import base64
 import os
+import re
 import secrets
 import time
 from pathlib import Path
@@ -125,6 +126,8 @@ def install_webhooks(kubectl: Kubectl, programs: Path, federation: Cluster, port
     bundle = base64.b64encode(federation.authority.certificate.read_bytes()).decode()
     text = (programs / "karmada-webhook-configuration.yaml").read_text().replace("{{caBundle}}", bundle)
     text = text.replace("https://karmada-webhook.karmada-system.svc:443", f"https://{LOOPBACK}:{port}")
+    # Three seconds are too few where a machine does much else: a request would fail that Karmada has nothing against.
+    text = re.sub(r"timeoutSeconds: \d+", "timeoutSeconds: 30", text)
     kubectl.apply(*yaml.safe_load_all(text))
 
 
