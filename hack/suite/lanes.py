@@ -42,7 +42,7 @@ LANES = (
         "computing",
         ("tests", "-m", "not federation and not own and not alone and not soak"),
         workers=2,
-        niceness=10,
+        niceness=5,
         after="shared",
     ),
 )

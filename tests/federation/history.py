@@ -75,7 +75,7 @@ async def witness(client: Client, namespace: str) -> AsyncIterator[History]:
     try:
         yield history
         stored = await _stored(client, namespace)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while history.stored != stored:
                 await history.changed.wait()
                 history.changed.clear()

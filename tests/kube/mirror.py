@@ -90,7 +90,7 @@ async def reflecting(
     reflector: Reflector[Item] = Reflector(client, resource, sink=mirror, **{**quick, **options})
     task = asyncio.create_task(reflector.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             synced = asyncio.create_task(reflector.synced.wait())
             await asyncio.wait({task, synced}, return_when=asyncio.FIRST_COMPLETED)
             synced.cancel()

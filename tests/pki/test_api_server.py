@@ -115,7 +115,7 @@ def record(created: Counter[str], replicas: list[Replica]) -> None:
 
 
 async def _first_success(cluster: Cluster) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 return await cluster.create_configmap()

@@ -80,7 +80,7 @@ class Connection:
 @asynccontextmanager
 async def connected(server: Server, context: ssl.SSLContext, name: str | None = ADDRESS) -> AsyncIterator[Connection]:
     """A connection that has been verified."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         streams = await asyncio.open_connection(ADDRESS, server.port, ssl=context, server_hostname=name)
     connection = Connection(*streams)
     try:

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.budget import scaled
 
-# A deadline would be an assertion about time, on machines that do other things as well.
-settings.register_profile("federation-quota", deadline=None, max_examples=scaled(15))
+# A deadline would be an assertion about time, on machines that do other things as well; and so would this check be.
+settings.register_profile(
+    "federation-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=scaled(15)
+)
 settings.load_profile("federation-quota")
 
 

@@ -77,8 +77,8 @@ async def test_what_is_read_is_read_on_the_webhooks_own_loop(validator: Reads) -
 async def test_who_is_cut_off_reads_no_longer(pass_time: PassTime) -> None:
     server = Server()
     call = asyncio.ensure_future(asked(Reads(), server, "stuck"))
-    await asyncio.wait_for(server.is_asked.wait(), 20)
+    await asyncio.wait_for(server.is_asked.wait(), 120)
     pass_time(20)
     with pytest.raises(UnheardError, match="did not answer"):
         await call
-    await asyncio.wait_for(server.is_left.wait(), 20)
+    await asyncio.wait_for(server.is_left.wait(), 120)

@@ -47,7 +47,7 @@ class Silent:
 async def asked(seed: int, luck: int) -> dict[str, list[tuple[str, str, object]]]:
     server = Server(luck)
     clients = Load(cast("Api", server), cast("Recorder", Silent()), PLACES, seed)
-    async with asyncio.timeout(30), clients.running():
+    async with asyncio.timeout(120), clients.running():
         clients.resume()
         await server.has_heard_enough.wait()
         await clients.pause()
