@@ -62,7 +62,7 @@ def advanced(stage: Stage) -> float:
     found = 0.0
     for name in ("quota-webhook-1", "quota-webhook-2"):
         address = stage.federation.spec(name).health.replace("/readyz", "/metrics")
-        with urllib.request.urlopen(address, timeout=5) as answer:  # noqa: S310 - of a process of ours
+        with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - of a process of ours
             found += sum(float(one) for one in ADVANCED.findall(answer.read().decode()))
     return found
 

@@ -74,7 +74,7 @@ def test_what_is_stored_past_the_webhook_raises_an_alarm(given: Given) -> None:
 
     def alarms() -> float:
         root = federation.spec(controllers_name(1)).health.removesuffix("/readyz")
-        with urllib.request.urlopen(f"{root}/metrics", timeout=10) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(f"{root}/metrics", timeout=60) as answer:  # noqa: S310 - loopback
             lines = answer.read().decode().splitlines()
         name = "federation_quota_increases_without_reservation_total"
         return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))

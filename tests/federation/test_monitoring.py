@@ -41,7 +41,7 @@ CONTROLLERS = [controllers_name(1), controllers_name(2)]
 def read(federation: Federation, name: str, path: str) -> tuple[int, str]:
     root = federation.spec(name).health.removesuffix("/readyz")
     try:
-        with urllib.request.urlopen(root + path, timeout=10) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(root + path, timeout=60) as answer:  # noqa: S310 - loopback
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as answer:
         return answer.code, answer.read().decode()
@@ -149,7 +149,7 @@ def test_with_tokens_who_may_reads_and_the_state_is_told(like: str, stage: Stage
         assert 'federation_quota_authorizations_total{result="unauthenticated"} 2.0' in said
         assert ("# TYPE federation_quota_usage_used gauge" in said) == (like in CONTROLLERS), "what names people"
         with pytest.raises(ConnectionError):  # without TLS there is nothing
-            urllib.request.urlopen(f"http{root.removeprefix('https')}/metrics", timeout=5)  # noqa: S310 - loopback
+            urllib.request.urlopen(f"http{root.removeprefix('https')}/metrics", timeout=60)  # noqa: S310 - loopback
 
         os.kill(pid, signal.SIGUSR2)
         eventually(lambda: states(log), what="its state")
@@ -218,7 +218,7 @@ def replica(federation: Federation, guard: Guard, like: str, log: Path) -> Itera
         yield f"https://{LOOPBACK}:{port}", process.pid, log
     finally:
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def states(log: Path) -> list[dict[str, Any]]:

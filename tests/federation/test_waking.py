@@ -5,7 +5,6 @@ for the mark of having been woken.
 """
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,31 +12,24 @@ import pytest
 from federation_quota.waiting import WOKEN_ANNOTATION
 from localfed.kubectl import KubectlError
 from tests.federation.manifests import DIVIDED, DUPLICATED, deployment, policy, quota
+from tests.federation.retries import is_pausing
 from tests.federation.stage import Stage, eventually
 from tests.federation.timeline import ARRIVAL_SECONDS, Seen, Timeline, following
 
 pytestmark = [pytest.mark.federation, pytest.mark.first(0)]  # half a minute each, most of it waiting
 
-# Between Karmada's own tries, in seconds after the first. A shorter one would do on an idle machine: on a busy one each
-# try takes so long that the pause from 10 to 20 seconds may begin at 14.
-PAUSES = ((26, 36), (54, 74))
+# Enough for room to come free and be taken, also on a busy machine.
+PAUSE_SECONDS = 12
 
 
 def refused(stage: Stage, *names: str) -> None:
     """Wait until they are listed, and the next try of Karmada's own is seconds away."""
 
-    def ages() -> dict[str, float]:
-        now = datetime.now(UTC)
-        listed = {one["name"]: one for quota in ("q", "r") for one in stage.status(quota).get("waiting") or []}
-        return {name: (now - datetime.fromisoformat(one["since"])).total_seconds() for name, one in listed.items()}
+    def listed() -> set[str]:
+        return {one["name"] for quota in ("q", "r") for one in stage.status(quota).get("waiting") or []}
 
-    def is_pausing() -> bool:
-        # Its pauses double from 5 ms: it tries after 10, 20, 41 and 82 seconds, and some later on a busy machine.
-        listed = ages()
-        return all(any(start < listed[name] < end for start, end in PAUSES) for name in names)
-
-    eventually(lambda: set(names) <= ages().keys(), what=f"{names} are on the list")
-    eventually(is_pausing, what="Karmada pauses")
+    eventually(lambda: set(names) <= listed(), what=f"{names} are on the list")
+    eventually(lambda: all(is_pausing(stage, name, PAUSE_SECONDS) for name in names), what="Karmada pauses")
 
 
 def woken_at(stage: Stage, name: str) -> str | None:

@@ -99,7 +99,7 @@ async def standing(
             yield Standing(elector, proxy, task)
         finally:
             task.cancel()
-            await asyncio.wait({task}, timeout=20)
+            await asyncio.wait({task}, timeout=120)
             assert task.done()
             if not task.cancelled():
                 task.result()

@@ -55,7 +55,7 @@ async def test_an_api_server_that_is_killed_and_returns_loses_nothing(
         small.kubectl("create", "configmap", "fresh")
         written = small.kubectl.json("get", "configmap", "fresh")["metadata"]["resourceVersion"]
 
-        assert await reflector.wait_for_version(int(written), 60)
+        assert await reflector.wait_for_version(int(written), 120)
         assert sorted(mirror.data()) == ["fresh", "kept"]
         assert reflector.version > seen
 
@@ -73,7 +73,7 @@ async def test_a_version_from_before_the_restart_is_gone_and_is_listed_anew(
         small.up(SHAPE, guard)
         reflector.version = mirror.version = old  # as one that was away for long
         mirror.objects.clear()
-        await eventually(lambda: "first" in mirror.data(), "it lists again", 60)
+        await eventually(lambda: "first" in mirror.data(), "it lists again", 120)
         assert mirror.data()["first"] == {"n": "4"}
 
     async def first_word() -> dict[str, object]:
@@ -117,8 +117,8 @@ async def test_a_store_that_was_restored_from_a_backup_is_noticed(
         shutil.copytree(tmp_path / "backup", small.directory.etcd)
         small.up(SHAPE, guard)
 
-        await eventually(lambda: rewinds, "the rewind is reported", 60)
-        await eventually(lambda: "lost" not in mirror.data(), "what never happened is forgotten", 60)
+        await eventually(lambda: rewinds, "the rewind is reported", 120)
+        await eventually(lambda: "lost" not in mirror.data(), "what never happened is forgotten", 120)
         assert rewinds[0][0] >= seen
         assert rewinds[0][1] < seen
         assert mirror.data() == {"kept": {}}

@@ -129,7 +129,7 @@ def test_an_up_cut_short_leaves_nothing_running(directory: Path, way: signal.Sig
     process.send_signal(way)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == code
-    wait_until(lambda: not processes_of(directory), "everything has ended", within_seconds=20)
+    wait_until(lambda: not processes_of(directory), "everything has ended", within_seconds=120)
     if code == 130:
         assert said.splitlines()[-1] == "federation: interrupted; what was started has been stopped"
 

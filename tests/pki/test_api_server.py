@@ -78,7 +78,7 @@ async def test_not_one_admission_fails_while_the_authority_rotates(federation: F
         federation.api.apply(applied)
         actors = [*(replica.watch for replica in replicas), *(replica.keeper.run for replica in replicas)]
         async with background(*actors, *(leader.run for leader in leaders)):
-            await eventually(lambda: all(replica.keeper.is_ready() for replica in replicas), 30)
+            await eventually(lambda: all(replica.keeper.is_ready() for replica in replicas), 120)
             await _first_success(cluster)
             failures = [replica.keeper.status.failures for replica in replicas]  # of the time before the first
             async with background(create, create, create):
@@ -87,7 +87,7 @@ async def test_not_one_admission_fails_while_the_authority_rotates(federation: F
                 await asyncio.to_thread(federation.kubectl.apply, applied)
                 await eventually(lambda: len(promotions()) == 3, 120)
                 served = {replica.keeper.status.fingerprint for replica in replicas}
-                await eventually(lambda: not served & {replica.keeper.status.fingerprint for replica in replicas}, 30)
+                await eventually(lambda: not served & {replica.keeper.status.fingerprint for replica in replicas}, 120)
                 await asyncio.sleep(2)
         (last,) = await cluster.looked_at()
 

@@ -175,7 +175,7 @@ async def test_sessions_are_resumed_across_a_change(old: Authority, version: ssl
     async with serving(context) as server:
 
         def session(former: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool | None]:
-            plain = socket.create_connection((ADDRESS, server.port), timeout=10)
+            plain = socket.create_connection((ADDRESS, server.port), timeout=60)
             with client.wrap_socket(plain, server_hostname=ADDRESS, session=former) as connection:
                 connection.sendall(b"GET / HTTP/1.1\r\nHost: webhook\r\n\r\n")
                 assert connection.recv(4096)

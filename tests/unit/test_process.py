@@ -41,7 +41,7 @@ def kubeconfig(path: Path) -> Path:
 
 def get(port: int, path: str) -> tuple[int, str] | None:
     try:
-        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
@@ -102,7 +102,7 @@ def test_before_it_knows_anything_it_is_alive_and_not_ready(
         assert state["accounts"] == []
         assert {one["synced"] for one in state["reflectors"]} == {False}
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     finally:
         process.kill()
         process.wait()
