@@ -74,7 +74,7 @@ async def test_far_from_their_limits_who_come_again_cost_no_write_at_either_repl
         spent = advanced(stage)
         plans = [plan(one.estate, f"t-{number}", "t") for number in range(CLIENTS)]
         told = await clients.turn(plans, SECONDS, is_created)
-        assert not told.others
+        assert told.others.keys() <= {"429 TooManyRequests"}, "which the busy may hear, and nothing else"
         people = 2 * len(told.latencies)  # a user and mostly a group for each; their leaves are never advanced
         assert advanced(stage) - spent > people / 2, "most of them took no write of their own"
         held = [account.get("status", {}).get("advances") or [] for account in _accounts(federation, tree)]
