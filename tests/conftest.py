@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import structlog
 
+from tests import order
 from tests.simulation import seeds
 from tests.virtual_time import VirtualTimeLoop
 
@@ -35,7 +36,10 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What is marked so comes first, or after everything else: the end of the product, the look back at the run."""
     _leave_out_soak(config, items)
-    items.sort(key=_turn)
+    items.sort(key=order.turn)
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    firsts = sum(order.turn(item) < (0, 0) for item in items)
+    items[:] = order.deal(items[:firsts], items[firsts:], workers)
 
 
 def _leave_out_soak(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,13 +50,6 @@ def _leave_out_soak(config: pytest.Config, items: list[pytest.Item]) -> None:
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
-
-
-def _turn(item: pytest.Item) -> tuple[int, int]:
-    for place, name in ((-1, "first"), (1, "last")):
-        if marker := item.get_closest_marker(name):
-            return place, int(marker.args[0])
-    return 0, 0
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -14,6 +14,8 @@ from tests.federation.stage import Stage
 
 FIRST_SECONDS: Final = 0.005
 LONGEST_SECONDS: Final = 1000.0
+TRY_SECONDS: Final = 15.0
+"""How long a try takes at most. One that was due earlier and has not failed has succeeded, which may not be logged."""
 _TIME: Final = re.compile(r"[A-Z](\d{4} \d\d:\d\d:\d\d\.\d{6})")
 
 Texts = Sequence[str]
@@ -31,14 +33,15 @@ def is_pausing(stage: Stage, name: str, seconds: float) -> bool:
         _failures(log("karmada-scheduler"), *scheduler),
     )
     now = datetime.now()
-    return not any(_is_due(one, now + timedelta(seconds=seconds)) for one in failures)
+    after, before = now - timedelta(seconds=TRY_SECONDS), now + timedelta(seconds=seconds)
+    return not any(one and _is_due(one, max(after, one[-1]), before) for one in failures)
 
 
-def _is_due(failures: Sequence[datetime], before: datetime) -> bool:
-    """Whether there is a try after the last failure and before that time; it may be on its way."""
+def _is_due(failures: Sequence[datetime], after: datetime, before: datetime) -> bool:
+    """Whether there is a try between these times; it may be on its way."""
     pauses = [min(FIRST_SECONDS * 2**number, LONGEST_SECONDS) for number in range(len(failures))]
     tries = [failed + timedelta(seconds=pause) for failed, pause in zip(failures, pauses, strict=True)]
-    return any(failures[-1] < at < before for at in tries)
+    return any(after < at < before for at in tries)
 
 
 def _failures(log: Path, failed: Texts, succeeded: Texts) -> list[datetime]:

@@ -80,8 +80,10 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     eventually(lambda: shop.is_refused("more", told), what="bob is told whose limit it is")
     assert shop.binding("more") is None
 
-    waiting = accounts(teams)["dev"]["status"]["waiting"]
-    assert [one["binding"] for one in waiting] == [f"{shop.namespace}/more-deployment"]
+    def waiting() -> list[str]:
+        return [one["binding"] for one in accounts(teams)["dev"]["status"].get("waiting") or []]
+
+    eventually(lambda: waiting() == [f"{shop.namespace}/more-deployment"], what="it is listed")
     ann("delete", "deployment", "web")
     eventually(lambda: shop.clusters("more"), what="what ann gives up is bob's to have")
 
