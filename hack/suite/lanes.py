@@ -21,6 +21,7 @@ class Lane:
     command: tuple[str, ...] = ()  # instead of pytest
     workers: int = 0  # of xdist; 0: the tests run one by one
     distribution: str = "worksteal"  # xdist's way of giving tests to workers
+    niceness: int = 0
     needs_federation: bool = False
     after: str = ""  # the lane that must be through before this one begins
 
@@ -41,6 +42,7 @@ LANES = (
         "computing",
         ("tests", "-m", "not federation and not own and not alone and not soak"),
         workers=2,
+        niceness=5,
         after="shared",
     ),
 )

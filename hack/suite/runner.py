@@ -82,7 +82,7 @@ class Runner:
 
     def _launch(self, lane: Lane) -> None:
         read, write = os.pipe()
-        command = list(lane.command or self._pytest(lane))
+        command = ["nice", "-n", str(lane.niceness), *(lane.command or self._pytest(lane))]
         environment = {
             **self._environment,
             events.PIPE: str(write),
@@ -95,6 +95,8 @@ class Runner:
                 command, environment=environment, output=output, directory=self._root, descriptors=(write,)
             )
         os.close(write)
+        if lane.niceness:
+            _yield_to_other_sessions(process.pid, lane.niceness)
         self._running[lane.name] = process
         self._began[lane.name] = time.monotonic()
         self.report.lanes[lane.name] = LaneResult(expected=1 if lane.command else 0)
@@ -178,6 +180,12 @@ class Runner:
 
     def _result(self, lane: str, event: Event) -> Result:
         return self.report.results.setdefault(event["test"], Result(lane))
+
+
+def _yield_to_other_sessions(pid: int, niceness: int) -> None:
+    """Where Linux shares the CPU among sessions first, niceness alone counts within a session only."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(niceness))
 
 
 def _machine_cpu() -> tuple[float, float]:
