@@ -18,6 +18,8 @@ from localfed.errors import FederationError
 from localfed.guard import Guard
 
 READY_WITHIN_SECONDS = 180.0
+# The time of the machine's start is known to the second.
+SAME_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Launcher:
                 spec.argv, environment=environment, output=output, directory=self._directory.path
             )
         with contextlib.suppress(psutil.NoSuchProcess):  # it ended at once: the wait will say so
-            created = psutil.Process(process.pid).create_time()
+            created = since_boot(psutil.Process(process.pid))
             self._state.processes[spec.name] = Started(process.pid, created)
         self._directory.save(self._state)
 
@@ -95,9 +97,14 @@ def is_running(started: Started | None) -> bool:
         return False
     try:
         process = psutil.Process(started.pid)
-        return process.create_time() == started.created and marker.is_running(process)
+        return abs(since_boot(process) - started.created) < SAME_SECONDS and marker.is_running(process)
     except psutil.NoSuchProcess:
         return False
+
+
+def since_boot(process: psutil.Process) -> float:
+    """When it started, in seconds since the machine did: the clock may be set meanwhile."""
+    return process.create_time() - psutil.boot_time()
 
 
 def is_ready(spec: Spec) -> bool:
