@@ -33,6 +33,7 @@ def pytest_report_header() -> str:
     return seeds.header()
 
 
+@pytest.hookimpl(trylast=True)  # `-m` has left out what it leaves out: the rest is dealt to the workers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What is marked so comes first, or after everything else: the end of the product, the look back at the run."""
     _leave_out_soak(config, items)
