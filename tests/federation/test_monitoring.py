@@ -26,6 +26,7 @@ from localfed.federation import Federation
 from localfed.guard import Guard
 from localfed.ports import LOOPBACK
 from localfed.quota import controllers_name, webhook_name
+from tests import logged
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
 from tests.federation.test_concurrency import binding
@@ -185,10 +186,10 @@ def test_a_denial_stands_in_the_log_with_its_review(stage: Stage) -> None:
         with pytest.raises(RefusedError, match="exceeded quota: q"):
             stage.apply(binding("too-large", stage.namespace, 2))
     lines = [
-        json.loads(line)
+        line
         for name in WEBHOOKS
-        for line in stage.federation.log(name).read_text().splitlines()
-        if stage.namespace in line and "review.denied" in line
+        for line in logged.events(stage.federation.log(name))
+        if line["event"] == "review.denied" and line["namespace"] == stage.namespace
     ]
     assert 1 <= len(lines) <= 2  # one of each replica that was asked
     for line in lines:
@@ -222,8 +223,7 @@ def replica(federation: Federation, guard: Guard, like: str, log: Path) -> Itera
 
 
 def states(log: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in log.read_text().splitlines() if '"process.state"' in line]
-    return [one for one in found if one["event"] == "process.state"]
+    return [one for one in logged.events(log) if one["event"] == "process.state"]
 
 
 def is_answered(ask: Callable[[], bool]) -> bool:

@@ -20,6 +20,7 @@ from federation_quota.kube.quotas import KARMADA_QUOTAS, RESOURCE_BINDINGS
 from localfed.federation import Federation
 from localfed.fixtures import clear
 from localfed.guard import Guard
+from tests import logged
 from tests.federation.history import History, witness
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage
@@ -45,9 +46,7 @@ async def eventually(condition: Callable[[], Any], what: str, within_seconds: fl
 
 def said(federation: Federation, name: str, event: str, **fields: object) -> int:
     """How often a process has logged that."""
-    lines = federation.log(name).read_text().splitlines()
-    logged = [json.loads(line) for line in lines if line.startswith("{")]
-    return sum(1 for one in logged if {"event": event, **fields}.items() <= one.items())
+    return sum({"event": event, **fields}.items() <= one.items() for one in logged.events(federation.log(name)))
 
 
 def leader(federation: Federation) -> str:

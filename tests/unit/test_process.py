@@ -11,8 +11,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests import logged
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -49,8 +52,12 @@ def get(port: int, path: str) -> tuple[int, str] | None:
         return None
 
 
+def states(log: Path) -> list[dict[str, Any]]:
+    return [one for one in logged.events(log) if one["event"] == "process.state"]
+
+
 def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -95,8 +102,8 @@ def test_before_it_knows_anything_it_is_alive_and_not_ready(
         assert answer
         assert answer[0] == 200
         os.kill(process.pid, signal.SIGUSR2)
-        eventually(lambda: "process.state" in log.read_text())
-        [state] = [json.loads(line) for line in log.read_text().splitlines() if "process.state" in line]
+        eventually(lambda: states(log))
+        [state] = states(log)
         assert state["process"] == deployable
         assert state["not_ready"] == dict(line.split(": ") for line in reasons.splitlines())
         assert state["accounts"] == []
