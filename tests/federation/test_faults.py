@@ -1,4 +1,4 @@
-"""The short version of `make faults`: some of its faults under load on a federation of its own, and its checker.
+"""The short version of `make faults`: some of its faults under load on the run's federation, and its checker.
 
 Asserted is what must never be; how long recovery takes is for `make faults` to tell.
 """
@@ -6,7 +6,7 @@ Asserted is what must never be; how long recovery takes is for `make faults` to 
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -19,12 +19,14 @@ from faults.ground import Ground, lead_back, led_through_proxies
 from faults.load import PLACES, Load, Place
 from faults.recorder import recording
 from localfed.federation import Federation
-from localfed.fixtures import SHAPE, clear
+from localfed.fixtures import clear
 from localfed.guard import Guard
 from tests.federation.manifests import quota
 from tests.federation.stage import Stage, eventually
 
-pytestmark = [pytest.mark.federation, pytest.mark.own]
+# Whom the first of them kills, new quotas wait for; the second waits that time out, so that nobody else has to: but for
+# those who start replicas anew, which do not know how long the dead have been dead.
+pytestmark = [pytest.mark.federation, pytest.mark.alone]
 
 CHOSEN = (
     "kill quota-webhook-1",
@@ -34,18 +36,9 @@ CHOSEN = (
 )
 
 
-@pytest.fixture(scope="module")
-def federation(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
-    """One of its own, for both tests: whom the first of them kills, new quotas wait for in the second."""
-    own = Federation(tmp_path_factory.mktemp("faults") / "fed")
-    own.up(SHAPE, guard)
-    yield own
-    own.down()
-
-
 @pytest.fixture
 async def ground(federation: Federation, guard: Guard) -> AsyncIterator[Ground]:
-    """The federation with proxies on its roads, and put back as it was."""
+    """The run's federation with proxies on its roads, and put back as it was."""
     shape = federation.shape
     async with led_through_proxies(federation, guard) as ground:
         yield ground
@@ -63,7 +56,7 @@ async def places(federation: Federation) -> AsyncIterator[tuple[Place, ...]]:
         await asyncio.to_thread(clear, federation, one.namespace)
 
 
-@pytest.mark.first(0)
+@pytest.mark.first(1)
 async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
     ground: Ground, places: tuple[Place, ...]
 ) -> None:
@@ -89,7 +82,7 @@ async def test_nothing_is_over_admitted_leaked_or_denied_falsely_whatever_fails(
     assert [one.window.name for one in course.outcomes] == [one.name for one in faults]
 
 
-@pytest.mark.first(1)
+@pytest.mark.first(2)
 def test_a_new_quota_waits_for_those_who_died_and_no_longer(stage: Stage) -> None:
     stage.apply(quota("q", {"cpu": "1"}))
     eventually(lambda: stage.is_active("q"), what="quota q is active")
