@@ -33,8 +33,11 @@ def hold(path: Path, purpose: str, wait_seconds: float = 1800.0) -> Iterator[Non
 
 def _try(path: Path) -> TextIO | None:
     """The locked file, or None while another holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+")
+    except FileNotFoundError:  # its last holder removed the folder in this moment
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Its last holder may have removed the file and its folder: then this is a lock that nobody else will see.

@@ -55,3 +55,19 @@ def test_a_lock_whose_folder_was_removed_meanwhile_is_taken_anew(tmp_path: Path)
     with lock.hold(path, "the thing"):
         assert path.exists(), "it must hold a lock that the next one will see"
     thread.join()
+
+
+def test_a_folder_that_is_removed_before_the_lock_is_opened_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder" / "lock"
+    make, times = Path.mkdir, iter((True, False, False))
+
+    def make_and_lose(self: Path, *, parents: bool, exist_ok: bool) -> None:
+        make(self, parents=parents, exist_ok=exist_ok)
+        if next(times):
+            shutil.rmtree(self)
+
+    monkeypatch.setattr(Path, "mkdir", make_and_lose)
+    with lock.hold(path, "the thing"):
+        assert path.exists()
