@@ -15,9 +15,9 @@ pytest_plugins = ["localfed.fixtures"]
 
 
 def pytest_configure() -> None:
-    """Collect no garbage while tests are collected: all of it stays. Let no logger keep what one test configured: the
-    programs do, to be faster, and whoever captures logs later would see nothing of those."""
+    """Collect no garbage while tests are collected: all of it stays. Let no logger keep what one test configured."""
     gc.disable()
+    # The programs have it kept, to be faster: whoever captures logs later would see nothing of those loggers.
     configure = structlog.configure
     structlog.configure = lambda **options: configure(**{**options, "cache_logger_on_first_use": False})
 

@@ -73,7 +73,7 @@ class Change:
     """Of a deletion, the version that the object had: a view from before it may not know the object yet."""
 
     def is_seen(self, stored: Identity | None, version: int) -> bool:
-        """Whether it has come, by a view up to that version which has that object; None: which has nothing there."""
+        """Whether a view has seen it. The view has read the kind up to `version`, and has `stored` under that name."""
         is_there = stored is not None and stored.uid == self.identity.uid
         if self.spec is None:
             return not is_there and version >= self.version

@@ -105,9 +105,10 @@ class Stage:
         """Whether Karmada was refused the binding of that workload, in these words."""
         return self.karmada_logged(f", {self.namespace}/{name}. error: ", text) > 0
 
-    def refused_works(self, binding: str, text: str) -> int:
-        """How often Karmada was refused a Work of that binding, in these words."""
-        return self.karmada_logged("to works", f'namespace="{self.namespace}" binding="{binding}"', text)
+    def refused_works(self, name: str, text: str) -> int:
+        """How often Karmada was refused a Work of that Deployment, in these words."""
+        binding = f'namespace="{self.namespace}" binding="{name}-deployment"'
+        return self.karmada_logged("to works", "denied the request", binding, text)
 
     def karmada_logged(self, *texts: str) -> int:
         """How many lines of Karmada's log have all these.

@@ -50,7 +50,7 @@ def test_a_user_goes_up_to_their_limit_and_not_beyond_it_in_all_namespaces_toget
         f"exceeded limit of user ann in tree {teams.tree}, in the whole tree: requested: cpu=1, used: cpu=1500m, "
         "limited: cpu=2, left: cpu=500m. Scale down or delete"
     )
-    eventually(lambda: lab.is_refused("web", told), what="she is told why")
+    eventually(lambda: lab.is_refused("web", told), what="her limit refuses it")
     assert sum(lab.clusters("web").values()) == 2
     bob.apply(deployment("api", 2, "500m"))
     eventually(lambda: sum(shop.clusters("api").values()) == 2, what="bob has a limit of his own")
@@ -77,7 +77,7 @@ def test_the_members_of_a_group_share_its_limit(teams: Teams) -> None:
     told = (
         f"exceeded limit of group dev in tree {teams.tree}, in the whole tree: requested: memory=1Gi, used: memory=2Gi"
     )
-    eventually(lambda: shop.is_refused("more", told), what="bob is told whose limit it is")
+    eventually(lambda: shop.is_refused("more", told), what="the group's limit refuses it")
     assert shop.binding("more") is None
 
     def waiting() -> list[str]:

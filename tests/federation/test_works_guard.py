@@ -36,13 +36,8 @@ def cpu(stage: Stage, name: str = "web") -> dict[str, str]:
     }
 
 
-def refusals(stage: Stage, text: str, about: str = "web-deployment") -> int:
-    """How often a Work was refused with that text."""
-    return stage.refused_works(about, text)
-
-
 def refused_again(stage: Stage, text: str, before: int) -> None:
-    eventually(lambda: refusals(stage, text) > before, what=f"a Work is refused with {text!r}")
+    eventually(lambda: stage.refused_works("web", text) > before, what=f"a Work is refused with {text!r}")
 
 
 def reschedule(stage: Stage, name: str = "web-deployment") -> None:
@@ -69,7 +64,7 @@ def test_a_refused_request_reaches_no_member_whatever_touches_the_binding(stage:
     told = "would get cpu=20m, admitted 10m: more than quota q admitted"
     reschedule(stage)
     refused_again(stage, told, before=0)
-    count = refusals(stage, told)
+    count = stage.refused_works("web", told)
     stage.apply(override("harmless", "/metadata/annotations", {"note": "hello"}, operator="add"))
     refused_again(stage, told, before=count)
     assert generations(stage) == before
@@ -119,7 +114,7 @@ def test_an_override_that_lowers_passes(stage: Stage) -> None:
     stage.apply(override("none", "/spec/replicas", 0, clusters="m2"))
     eventually(lambda: stage.in_members("web") == {"m1": 1, "m2": 0}, what="m2 has none")
     assert stage.events("web-deployment"), "there are events, and none of a refusal"
-    assert refusals(stage, "") == 0
+    assert stage.refused_works("web", "") == 0
 
 
 def test_a_member_that_is_refused_does_not_keep_the_others_from_theirs(stage: Stage) -> None:

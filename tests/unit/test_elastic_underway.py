@@ -92,10 +92,12 @@ def test_a_store_that_was_restored_is_not_waited_for_for_ever() -> None:
 
 
 def test_the_list_is_read_as_it_was_written() -> None:
-    known = Underway((change("a", generation=4, min={"cpu": 2}), change("b")), {COMPOSITE: 12}).with_change(
+    deletion = replace(change("b"), version=7)
+    known = Underway((change("a", generation=4, min={"cpu": 2}), deletion), {COMPOSITE: 12}).with_change(
         change("t", TREE)
     )
     assert read(known.write()) == known
+    assert read(known.write().replace(',"version":7', "")).changes[1].version == 0, "as an earlier release writes it"
     assert read("") == Underway()
 
 
