@@ -29,7 +29,7 @@ SHAPE = Shape(
     nodes=2,
     quota=2,
     capacity={"cpu": "25", "memory": "100Gi", "pods": "110"},
-    flags={"karmada-controller-manager": ["--cluster-failure-threshold=5s", "--cluster-success-threshold=5s"]},
+    flags={"karmada-controller-manager": ["--cluster-failure-threshold=2s", "--cluster-success-threshold=2s"]},
 )
 
 

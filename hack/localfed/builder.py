@@ -10,6 +10,7 @@ later run could take for ready. What Go has compiled by then stays in Go's own c
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import shutil
@@ -123,6 +124,7 @@ class Build:
         self._doing = "waiting"
         self._total = 0
         self._left: dict[str, Package] = {}
+        self._overlay: Path | None = None  # Go's list of files to take for missing
 
     @property
     def has_cores_to_spare(self) -> bool:
@@ -149,6 +151,7 @@ class Build:
             target.mkdir(mode=0o755)
             while before and not before.is_listed:
                 yield None
+            yield from self._leave_out(go, Path(part) / "overlay.json")
             yield from self._list(go, workload)
             while before and self.wanted.packages and not before.has_cores_to_spare:
                 yield None
@@ -157,6 +160,27 @@ class Build:
             yield from self._copy_manifests(go, target)
             target.rename(self.folder)
             self._doing = ""
+
+    def _leave_out(self, go: Path, overlay: Path) -> Steps:
+        """Write down which files Go is not to compile."""
+        if not self.wanted.left_out:
+            return
+        folders: dict[str, Path] = {}
+        yield from self._find_modules(go, list(self.wanted.left_out), folders)
+        files = [folders[module] / path for module, path in self.wanted.left_out.items()]
+        if missing := [str(path) for path in files if not path.is_file()]:
+            raise FederationError(f"{', '.join(missing)} is to be left out of {self.wanted.name}, and is not there")
+        overlay.write_text(json.dumps({"Replace": {str(path): "" for path in files}}))
+        self._overlay = overlay
+
+    def _find_modules(self, go: Path, modules: list[str], folders: dict[str, Path]) -> Steps:
+        """Download modules, and say where each is."""
+        self._doing = f"downloading {', '.join(modules)}"
+        yield from self._go(go, "mod", "download", *modules)
+        said: list[str] = []
+        yield from self._go(go, "list", "-m", "-f", "{{.Path}}\t{{.Dir}}", *modules, on_line=said.append)
+        for module, _, folder in (line.partition("\t") for line in said):
+            folders[module] = Path(folder)
 
     def _list(self, go: Path, workload: Workload) -> Steps:
         """Find out what there is to compile; this downloads the modules, too."""
@@ -199,13 +223,12 @@ class Build:
         """Copy what the origin carries beside its code."""
         if not self.wanted.manifests:
             return
-        self._doing = f"copying {', '.join(self.wanted.manifests)}"
         # Where nothing of it was compiled, it is not there yet.
-        yield from self._go(go, "mod", "download", self.wanted.origin)
-        said: list[str] = []
-        yield from self._go(go, "list", "-m", "-f", "{{.Dir}}", self.wanted.origin, on_line=said.append)
+        folders: dict[str, Path] = {}
+        yield from self._find_modules(go, [self.wanted.origin], folders)
+        self._doing = f"copying {', '.join(self.wanted.manifests)}"
         for name, path in self.wanted.manifests.items():
-            source, copy = Path("".join(said)) / path, target / name
+            source, copy = folders[self.wanted.origin] / path, target / name
             if source.is_dir():
                 # Contents only: the module cache is read-only, our copy need not be.
                 shutil.copytree(source, copy, copy_function=shutil.copyfile)
@@ -219,7 +242,8 @@ class Build:
         if self.wanted.version_variable:
             linker += f" -X {self.wanted.version_variable}={self.wanted.version}"
         # No debug information: the linker would drop it (-s -w), so the compiler need not write it.
-        return ["-gcflags=all=-dwarf=false", f"-ldflags={linker}"]
+        flags = ["-gcflags=all=-dwarf=false", f"-ldflags={linker}"]
+        return [*flags, f"-overlay={self._overlay}"] if self._overlay else flags
 
     def _go(self, go: Path, *arguments: str, on_line: Callable[[str], object] = str) -> Steps:
         """Run one go command and hand on its lines as they come; an error where it fails."""

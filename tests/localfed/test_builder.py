@@ -81,6 +81,17 @@ def test_what_is_built_runs_under_all_its_names_and_is_not_built_again(
     assert capfd.readouterr().err == ""
 
 
+def test_a_file_that_is_left_out_is_not_compiled(module: Path, guard: Guard) -> None:
+    (module / "helpers.go").write_text("package main\n\nfunc init() { undefined() }\n")
+    folder = programs.provide(program_set(module, HELLO, left_out={"example/hello": "helpers.go"}), guard)
+    assert subprocess.run([folder / "hello"], capture_output=True, text=True, check=True).stdout == "hello v1.2.3\n"
+
+
+def test_a_file_that_is_to_be_left_out_and_is_not_there_is_named(module: Path, guard: Guard) -> None:
+    with pytest.raises(FederationError, match=r"gone\.go is to be left out of hello, and is not there"):
+        programs.provide(program_set(module, HELLO, left_out={"example/hello": "gone.go"}), guard)
+
+
 def test_other_sources_are_another_build(module: Path, guard: Guard) -> None:
     first = programs.provide(program_set(module, HELLO), guard)
     second = programs.provide(program_set(module, HELLO.replace("hello", "good day")), guard)
