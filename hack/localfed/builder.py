@@ -10,7 +10,6 @@ later run could take for ready. What Go has compiled by then stays in Go's own c
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import shutil
@@ -124,7 +123,7 @@ class Build:
         self._doing = "waiting"
         self._total = 0
         self._left: dict[str, Package] = {}
-        self._overlay: Path | None = None  # Go's list of files to take for missing
+        self._go_mod: Path | None = None  # in place of the module's own
 
     @property
     def has_cores_to_spare(self) -> bool:
@@ -151,7 +150,7 @@ class Build:
             target.mkdir(mode=0o755)
             while before and not before.is_listed:
                 yield None
-            yield from self._leave_out(go, Path(part) / "overlay.json")
+            yield from self._leave_out(go, Path(part) / "modules")
             yield from self._list(go, workload)
             while before and self.wanted.packages and not before.has_cores_to_spare:
                 yield None
@@ -161,17 +160,29 @@ class Build:
             target.rename(self.folder)
             self._doing = ""
 
-    def _leave_out(self, go: Path, overlay: Path) -> Steps:
-        """Write down which files Go is not to compile."""
+    def _leave_out(self, go: Path, folder: Path) -> Steps:
+        """Have Go take the modules of which files are left out from copies without them."""
         if not self.wanted.left_out:
             return
         folders: dict[str, Path] = {}
         yield from self._find_modules(go, list(self.wanted.left_out), folders)
-        files = [folders[module] / path for module, path in self.wanted.left_out.items()]
-        if missing := [str(path) for path in files if not path.is_file()]:
-            raise FederationError(f"{', '.join(missing)} is to be left out of {self.wanted.name}, and is not there")
-        overlay.write_text(json.dumps({"Replace": {str(path): "" for path in files}}))
-        self._overlay = overlay
+        folder.mkdir()
+        for name in ("go.mod", "go.sum"):
+            if (self.wanted.module / name).is_file():
+                shutil.copyfile(self.wanted.module / name, folder / name)
+        replacements = []
+        for module, path in self.wanted.left_out.items():
+            copy = folder / module.replace("/", "-")
+            _link_tree(folders[module], copy)
+            try:
+                (copy / path).unlink()
+            except FileNotFoundError:
+                raise FederationError(
+                    f"{self.wanted.name}: {module} has no {path} to leave out: mend hack/localfed/programs.py"
+                ) from None
+            replacements.append(f"-replace={module}={copy}")
+        yield from self._go(go, "mod", "edit", *replacements, str(folder / "go.mod"))
+        self._go_mod = folder / "go.mod"
 
     def _find_modules(self, go: Path, modules: list[str], folders: dict[str, Path]) -> Steps:
         """Download modules, and say where each is."""
@@ -243,7 +254,7 @@ class Build:
             linker += f" -X {self.wanted.version_variable}={self.wanted.version}"
         # No debug information: the linker would drop it (-s -w), so the compiler need not write it.
         flags = ["-gcflags=all=-dwarf=false", f"-ldflags={linker}"]
-        return [*flags, f"-overlay={self._overlay}"] if self._overlay else flags
+        return [*flags, f"-modfile={self._go_mod}"] if self._go_mod else flags
 
     def _go(self, go: Path, *arguments: str, on_line: Callable[[str], object] = str) -> Steps:
         """Run one go command and hand on its lines as they come; an error where it fails."""
@@ -279,6 +290,18 @@ class Build:
                 f"{_telling_line(lines)}. The whole output: {log_path}. Run the same command again once that is "
                 "mended (nothing compiled is lost), or set FEDERATION_BIN_DIR to a folder with ready programs."
             )
+
+
+def _link_tree(source: Path, copy: Path) -> None:
+    """A copy whose folders are its own, and whose files are the same where the file system allows it."""
+    for folder, _, names in os.walk(source):
+        target = copy / Path(folder).relative_to(source)
+        target.mkdir()
+        for name in names:
+            try:
+                (target / name).hardlink_to(Path(folder) / name)
+            except OSError:  # another file system
+                shutil.copyfile(Path(folder) / name, target / name)
 
 
 def _group(leader: int) -> list[psutil.Process]:

@@ -81,15 +81,36 @@ def test_what_is_built_runs_under_all_its_names_and_is_not_built_again(
     assert capfd.readouterr().err == ""
 
 
+HELPED = HELLO.replace('import "fmt"', 'import "fmt"\nimport _ "example/helped"')
+
+
+def with_helped(module: Path) -> dict[str, str]:
+    """A module beside it that Go cannot compile with one of its files, and that file's name."""
+    helped = module.with_name("helped")
+    helped.mkdir()
+    (helped / "go.mod").write_text("module example/helped\n\ngo 1.21\n")
+    (helped / "helped.go").write_text("package helped\n")
+    (helped / "helpers.go").write_text("package helped\n\nfunc init() { undefined() }\n")
+    return {"example/helped": "helpers.go"}
+
+
+def helped_set(module: Path, left_out: dict[str, str]) -> ProgramSet:
+    wanted = program_set(module, HELPED, left_out=left_out)
+    with (module / "go.mod").open("a") as go_mod:
+        go_mod.write("require example/helped v0.0.0\nreplace example/helped => ../helped\n")
+    return wanted
+
+
 def test_a_file_that_is_left_out_is_not_compiled(module: Path, guard: Guard) -> None:
-    (module / "helpers.go").write_text("package main\n\nfunc init() { undefined() }\n")
-    folder = programs.provide(program_set(module, HELLO, left_out={"example/hello": "helpers.go"}), guard)
+    folder = programs.provide(helped_set(module, with_helped(module)), guard)
     assert subprocess.run([folder / "hello"], capture_output=True, text=True, check=True).stdout == "hello v1.2.3\n"
+    assert (module.with_name("helped") / "helpers.go").is_file()
 
 
 def test_a_file_that_is_to_be_left_out_and_is_not_there_is_named(module: Path, guard: Guard) -> None:
-    with pytest.raises(FederationError, match=r"gone\.go is to be left out of hello, and is not there"):
-        programs.provide(program_set(module, HELLO, left_out={"example/hello": "gone.go"}), guard)
+    with_helped(module)
+    with pytest.raises(FederationError, match=r"example/helped has no gone\.go to leave out"):
+        programs.provide(helped_set(module, {"example/helped": "gone.go"}), guard)
 
 
 def test_other_sources_are_another_build(module: Path, guard: Guard) -> None:
