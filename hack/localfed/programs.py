@@ -147,10 +147,10 @@ KARMADA = ProgramSet(
 # No part of a federation: it renders and lints our chart.
 HELM = ProgramSet(
     name="helm",
-    folder="helm",
+    folder="kubernetes",  # the same Kubernetes libraries, already compiled
     origin="helm.sh/helm/v4",
     packages={"helm.sh/helm/v4/cmd/helm": ("helm",)},
-    space_gib=2,
+    space_gib=1,
     version_variable="helm.sh/helm/v4/internal/version.version",
     version_arguments={"helm": ("version", "--short")},
 )
@@ -217,12 +217,22 @@ def provide_all(wanted: Sequence[ProgramSet], guard: Guard) -> list[Path]:
 
 def provide_helm(guard: Guard) -> Path:
     """The helm program: the machine's own where it is of the pinned major version, else built first if need be."""
+    return _own_helm() or provide(HELM, guard) / "helm"
+
+
+def provide_for_tests(guard: Guard) -> None:
+    """Have everything built that the test suite starts."""
+    provide_all([one for one in (*FEDERATION, *CHART) if one is not HELM or not _own_helm()], guard)
+
+
+def _own_helm() -> Path | None:
+    """The machine's helm, where it is of the pinned major version."""
     own = shutil.which("helm")
     if own and "FEDERATION_BIN_DIR" not in os.environ:
         said = _said_version(Path(own), HELM.version_arguments["helm"])
         if said.startswith(HELM.version.split(".")[0] + "."):
             return Path(own)
-    return provide(HELM, guard) / "helm"
+    return None
 
 
 def _given(wanted: ProgramSet, folder: Path) -> Path:

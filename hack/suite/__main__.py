@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from localfed import programs
 from localfed.console import say
 from localfed.errors import FederationError, InterruptedByUserError
 from localfed.federation import Federation
 from localfed.fixtures import SHAPE
 from localfed.guard import Guard
 from localfed.interruption import interruptible
-from suite.lanes import LANES, Lane
+from suite.lanes import LANES, Lane, Stage
 from suite.report import Report
 from suite.runner import Runner
 
@@ -44,7 +45,11 @@ def run(lanes: list[Lane], seed: int) -> int:
         runner = Runner(lanes, guard=guard, root=ROOT, folder=FOLDER, seed=seed)
         runner.start_ready()
         try:
-            if any(lane.needs_federation for lane in lanes):
+            furthest = max(lane.needs for lane in lanes)
+            if furthest >= Stage.PROGRAMS:
+                programs.provide_for_tests(guard)
+                runner.use_programs()
+            if furthest >= Stage.FEDERATION:
                 federation.up(SHAPE, guard)
                 runner.use_federation(federation.directory.path)
             report = runner.run()

@@ -21,7 +21,7 @@ import psutil
 from localfed.fixtures import SHARED
 from localfed.guard import Guard
 from suite import events
-from suite.lanes import WHOLE, Lane
+from suite.lanes import WHOLE, Lane, Stage
 from suite.report import LaneResult, Report, Result
 from suite.screen import Screen
 
@@ -47,7 +47,7 @@ class Runner:
         self._explained: set[str] = set()  # lanes of which a failure has been shown
         self._screen = Screen()
         self._environment: Mapping[str, str] = os.environ
-        self._has_federation = False
+        self._stage = Stage.CHECKOUT
         self._start = time.monotonic()
         self._cpu_at_start, self._stolen_at_start = _machine_cpu()
         self.report = Report(seed=seed, cores=os.cpu_count() or 1)
@@ -56,16 +56,20 @@ class Runner:
         """Start every lane that has nothing to wait for."""
         ended = {name for name, lane in self.report.lanes.items() if lane.code is not None}
         for lane in list(self._waiting):
-            if (not lane.needs_federation or self._has_federation) and (
-                lane.after in ended or lane.after not in self._names
-            ):
+            if lane.needs <= self._stage and (lane.after in ended or lane.after not in self._names):
                 self._waiting.remove(lane)
                 self._launch(lane)
+
+    def use_programs(self) -> None:
+        """From now on everything that tests start is built."""
+        self._stage = Stage.PROGRAMS
+        self.start_ready()
 
     def use_federation(self, folder: Path) -> None:
         """From now on there is a federation that lanes may share."""
         self._environment = {**os.environ, SHARED: str(folder)}
-        self._has_federation = True
+        self._stage = Stage.FEDERATION
+        self.start_ready()
 
     def run(self) -> Report:
         """Return when every lane is through."""

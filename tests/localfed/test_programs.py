@@ -77,6 +77,21 @@ def test_any_other_helm_on_the_path_is_passed_over(
     assert programs.provide_helm(guard) == Path("built/helm/helm")
 
 
+@pytest.mark.parametrize(("says", "is_built"), [("v4.0.0", False), ("v2.17.0", True)])
+def test_before_the_tests_everything_they_start_is_built_at_once(
+    tmp_path: Path, guard: Guard, monkeypatch: pytest.MonkeyPatch, says: str, *, is_built: bool
+) -> None:
+    monkeypatch.delenv("FEDERATION_BIN_DIR", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    put_helm(tmp_path, says)
+    calls: list[list[str]] = []
+    monkeypatch.setattr(programs, "provide_all", lambda wanted, _guard: calls.append([one.name for one in wanted]))
+    programs.provide_for_tests(guard)
+    [names] = calls
+    assert ("helm" in names) == is_built
+    assert set(names) | {"helm"} == {one.name for one in (*programs.FEDERATION, *programs.CHART)}
+
+
 def test_every_set_can_be_built_by_its_name() -> None:
     assert set(programs.GROUPS) >= {"federation", "chart", "kubernetes", "karmada", "kwok", "helm"}
     assert programs.HELM not in programs.GROUPS["federation"], "helm is not on the way to a federation"

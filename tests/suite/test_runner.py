@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from localfed import marker
+from localfed.guard import Guard
+from suite.lanes import Lane, Stage
+from suite.runner import Runner
 
 pytestmark = pytest.mark.own
 
@@ -118,3 +121,16 @@ def test_an_interruption_ends_everything_with_one_line(tmp_path: Path) -> None:
     code, printed = project.end()
     assert code == 130
     assert printed.splitlines()[-1] == "suite: interrupted; what was started has been stopped"
+
+
+def test_a_lane_begins_when_what_it_needs_is_there(tmp_path: Path) -> None:
+    lanes = [Lane(stage.name, (), command=("true",), needs=stage) for stage in Stage]
+    with Guard() as guard:
+        runner = Runner(lanes, guard=guard, root=tmp_path, folder=tmp_path, seed=1)
+        runner.start_ready()
+        assert list(runner.report.lanes) == ["CHECKOUT"]
+        runner.use_programs()
+        assert list(runner.report.lanes) == ["CHECKOUT", "PROGRAMS"]
+        runner.use_federation(tmp_path)
+        assert runner.run().is_good
+    assert list(runner.report.lanes) == ["CHECKOUT", "PROGRAMS", "FEDERATION"]
