@@ -124,7 +124,7 @@ def test_an_interruption_ends_everything_with_one_line(tmp_path: Path) -> None:
 
 
 def test_a_lane_begins_when_what_it_needs_is_there(tmp_path: Path) -> None:
-    lanes = [Lane(stage.name, (), command=("true",), needs=stage) for stage in Stage]
+    lanes = [Lane(stage.name, (), command=("true", stage.name), needs=stage) for stage in Stage]
     with Guard() as guard:
         runner = Runner(lanes, guard=guard, root=tmp_path, folder=tmp_path, seed=1)
         runner.start_ready()
