@@ -61,7 +61,7 @@ def _build(builds: list[Build], guard: Guard) -> None:
     _check_space(go, builds)
     names = ", ".join(f"{one.wanted.name} {one.wanted.version}" for one in builds)
     progress = Progress(f"building {names} (once; kept in {builds[0].folder.parent})")
-    tasks: list[Steps] = []
+    tasks: list[Steps] = [one.compile_standard(go) for one in builds if one.wanted.standard]
     workload = Workload()
     for before, one in zip([None, *builds], builds, strict=False):
         tasks.append(one.steps(go, workload, before))
@@ -160,6 +160,10 @@ class Build:
             target.rename(self.folder)
             self._doing = ""
 
+    def compile_standard(self, go: Path) -> Steps:
+        """Compile packages of Go's own, into Go's cache: the cores are idle while modules are downloaded."""
+        yield from self._go(go, "build", *self._flags(), *self.wanted.standard, log_name="standard")
+
     def _leave_out(self, go: Path, folder: Path) -> Steps:
         """Have Go take the modules of which files are left out from copies without them."""
         if not self.wanted.left_out:
@@ -256,9 +260,11 @@ class Build:
         flags = ["-gcflags=all=-dwarf=false", f"-ldflags={linker}"]
         return [*flags, f"-modfile={self._go_mod}"] if self._go_mod else flags
 
-    def _go(self, go: Path, *arguments: str, on_line: Callable[[str], object] = str) -> Steps:
+    def _go(
+        self, go: Path, *arguments: str, on_line: Callable[[str], object] = str, log_name: str | None = None
+    ) -> Steps:
         """Run one go command and hand on its lines as they come; an error where it fails."""
-        log_path = cache.directory() / f"build-{self.wanted.name}.log"
+        log_path = cache.directory() / f"build-{log_name or self.wanted.name}.log"
         lines: list[str] = []
         process = self._guard.start(
             [str(go), *arguments],

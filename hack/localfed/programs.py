@@ -33,6 +33,7 @@ class ProgramSet:
     version_arguments: dict[str, tuple[str, ...]] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)  # name beside the programs -> path inside the origin
     left_out: dict[str, str] = field(default_factory=dict)  # module -> a file of it that is not compiled
+    standard: tuple[str, ...] = ()  # packages of Go's own that can be compiled before any module is there
 
     @property
     def module(self) -> Path:
@@ -100,6 +101,8 @@ KUBERNETES = ProgramSet(
         "k8s.io/apiserver": "pkg/admission/plugin/policy/generic/policy_test_context.go",
         "k8s.io/kubernetes": "pkg/scheduler/backend/queue/testing.go",
     },
+    # With what they import, nearly all that the programs need of Go's own.
+    standard=("archive/zip", "encoding/xml", "go/format", "html/template", "net/http/pprof", "net/rpc", "testing"),
 )
 
 KWOK = ProgramSet(
