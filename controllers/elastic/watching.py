@@ -24,7 +24,7 @@ from federation_quota.kube import codec
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger.account import Account
 from federation_quota.ledger.judging import Books
-from federation_quota.ledger.settling import EXPIRY_SECONDS
+from federation_quota.ledger.settling import EXPIRY_SECONDS, settle
 from federation_quota.resources import NOTHING, Resources
 
 # Thousands who wait, each with a limit of its own, take a while to look through, and anything that happens may be news
@@ -327,7 +327,8 @@ class Watching:
         return self._shared[1]
 
     def _leaf(self, name: str, account: Account, clock: float) -> Leaf:
-        books = Books(account, self.observation.view)
+        # A reservation whose end this view has seen still stands in the account until somebody writes it.
+        books = Books(settle(account, self.observation.view, {}), self.observation.view)
         bindings = tuple(self.by_leaf.get(name, {}).values())
         given = Resources.sum(one.assigned for one in bindings)
         doubt = self._doubts.get(name)

@@ -82,6 +82,8 @@ def look(
         leaf.used,
         occupant.sum_of(one for one in inside if not one.is_preemptible),
     )
+    # Nobody gives way to a reservation: it may end by itself, or show that somebody else is to give way.
+    stored = replace(room, used=Resources.sum(one.assigned for one in leaf.bindings))
     if is_runtime:
         _reclaim(seen, name, leaf, inside, found)
     if found.displacements:
@@ -89,6 +91,8 @@ def look(
     asked = {one.binding: one.charge for one in leaf.asks}
     by_name = {str(one.key): one for one in leaf.bindings if not one.is_deleting and str(one.key) not in seen.limited}
     for one in _in_order(unfinished(by_name.values(), asked)):
+        if stored.obstacle(one) is None:
+            stored = stored.take(one)
         if room.obstacle(one) is None:
             room = room.take(one)
             binding = by_name[one.name]
@@ -98,7 +102,7 @@ def look(
     released, found.hindered = release.choose((one for one in held if one.name not in seen.resting), room)
     found.releases = [by_name[one.name] for one in released]
     if is_runtime and not released and not is_rising:  # what is about to be raised may be enough
-        _preempt(name, [one for one in held if one.name in found.hindered], inside, room, by_name, found)
+        _preempt(name, [one for one in held if one.name in found.hindered], inside, stored, by_name, found)
     return found
 
 

@@ -208,6 +208,17 @@ def test_one_that_waits_displaces_those_of_its_leaf_that_matter_less() -> None:
     assert displaced(look(there)) == []
 
 
+def test_nobody_gives_way_to_a_reservation() -> None:
+    """It may end by itself, or turn out to be of one that matters less than all who are there."""
+    small = Tree.of([Node("a", max={"cpu": 10_000})], {"cpu": 100_000})
+    high = binding("high", 4, held=True, priority=9)
+    found = look(leaf(10, running("low", 6), high, more=4), tree=small)
+    assert (names(found.releases), displaced(found)) == ([], [])
+    # Beside what is stored there is too little room all the same: one makes way, and no more for the reservation.
+    there = leaf(10, running("low", 6), running("lower", 4, priority=-1), high, more=4)
+    assert displaced(look(there, tree=small)) == ["lower"]
+
+
 def test_where_what_was_to_be_raised_is_gone_again_the_important_one_displaces_after_all() -> None:
     low = running("low", 4, capacity="in-quota")  # type: ignore[arg-type]
     there = leaf(4, low, binding("high", 4, held=True, priority=9))

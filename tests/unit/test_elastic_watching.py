@@ -20,6 +20,8 @@ from federation_quota.elastic.running import Sight, Sorts
 from federation_quota.elastic.situation import Leaf
 from federation_quota.kube.mirrors import BindingMirror
 from federation_quota.ledger.account import Account
+from federation_quota.ledger.claim import Claim
+from federation_quota.ledger.reservation import Reservation
 from federation_quota.pod import Footprint, Workload
 from federation_quota.resources import Resources
 from federation_quota.stamp import Stamp
@@ -274,6 +276,27 @@ def test_one_that_was_elsewhere_for_a_moment_is_looked_at_where_it_is_back() -> 
     a_quota(world, "default")
     world.forest_changed()
     assert [one.key.name for one in look("default")["a/q"].bindings] == ["web-deployment"]
+
+
+def test_a_reservation_whose_end_was_seen_is_no_use() -> None:
+    """It stands in the account until somebody writes that; whoever was displaced meanwhile has nothing."""
+    world = World(random.Random(0))
+    a_quota(world, "default")
+    world.forest_changed()
+    had = waiters.binding("web", 2, version=world.next(), stamp=Stamp(leaf="a/q"))
+    reserved = Reservation("1", str(had.key), Claim(ONE * 2, leaf="a/q"), base=had.version)
+    account = world.watching.accounts["a/q"]
+    world.watching.written(replace(account, version=str(world.next()), reservations=(reserved,)))
+
+    def used() -> Resources:
+        looked = world.watching.look("default", world.forest, clock=0.0, resting=())
+        assert looked is not None
+        return looked[1].leaves["a/q"].used
+
+    world.mirror.upsert(had)
+    assert used()["cpu"] == ONE["cpu"] * 2, "the write that it is for may still come"
+    world.mirror.upsert(replace(had, version=world.next(), is_held=True, is_suspended=True))
+    assert used()["cpu"] == ONE["cpu"] * 0
 
 
 def test_a_binding_of_a_quota_that_is_gone_concerns_whoever_looks_after_strays() -> None:
