@@ -102,10 +102,10 @@ def test_a_namespace_deleted_on_the_federation_goes_from_the_members_too(
     name = f"{namespace}-short"
     federation.kubectl("create", "namespace", name)
     for context in federation.members:
-        federation.kubectl("wait", "--for=create", f"namespace/{name}", "--timeout=60s", context=context)
-    federation.kubectl("delete", "namespace", name, "--timeout=60s")
+        federation.kubectl("wait", "--for=create", f"namespace/{name}", "--timeout=180s", context=context)
+    federation.kubectl("delete", "namespace", name, "--timeout=180s")
     for context in federation.members:
-        federation.kubectl("wait", "--for=delete", f"namespace/{name}", "--timeout=60s", context=context)
+        federation.kubectl("wait", "--for=delete", f"namespace/{name}", "--timeout=180s", context=context)
 
 
 def test_each_member_has_an_authority_of_its_own(federation: Federation) -> None:

@@ -275,7 +275,8 @@ def test_many_at_once_are_held_or_placed_and_never_more_than_fit(stage: Stage) -
         stage.apply(*(deployment(name, 2) for name in names))
         eventually(lambda: all(stage.binding(name) for name in names), what="all were accepted")
         eventually(lambda: stage.used("q") == {"cpu": "400m"})
-        assert len({seen.name for seen in timeline.events if placed(seen)}) == 2
+        eventually(lambda: {seen.name for seen in timeline.events if placed(seen)}, what="the watch has caught up")
+        assert len({name for name in names if stage.clusters(name)}) == 2
         arrived = 2
         while arrived < len(names):
             running_now = [name for name in names if stage.clusters(name)]
