@@ -54,7 +54,7 @@ def test_in_a_fair_tree_who_borrowed_too_much_gives_way(federation: Federation, 
         workloads(b, 4)
         eventually(lambda: teams.used("b") == "400m", what="B has borrowed all that C leaves idle")
         eventually(lambda: teams.quota("a")["status"]["guaranteed"]["cpu"] == "550m", what="A has a right to 150m more")
-        assert teams.quota("b")["status"]["guaranteed"]["cpu"] == "137m"
+        eventually(lambda: teams.quota("b")["status"]["guaranteed"]["cpu"] == "137m", what="its share is told")
         workloads(a, 1, first=4)
         eventually(lambda: used(teams, "a", "b") == ("500m", "300m"), what="one of B's gives way to A")
         assert held(b) == 1
